@@ -55,7 +55,6 @@ LONG_FUNCTIONS = {
 }
 
 MANY_PARAMETERS = {
-    "trivium.cli.export.export": COMMAND,
     "trivium.cli.monitoring.serve.serve": COMMAND,
 }
 

@@ -109,7 +109,6 @@ def _documents(
     found = run_documents(
         example_folder("document_qa"),
         judge=judge or available_judge()[0],
-        budget_tokens=JUDGE_TOKEN_BUDGET,
         encoder=encoder,
         store=store,
         show_progress=not (quiet or as_json),
@@ -233,7 +232,6 @@ def run_documents(
     folder: Path,
     *,
     judge: str | None,
-    budget_tokens: int,
     encoder: str | None,
     store: str,
     show_progress: bool,
@@ -243,7 +241,6 @@ def run_documents(
     Args:
         folder: Where the example is.
         judge: A model; None for the stand-in.
-        budget_tokens: Most tokens that a model may use.
         encoder: Of the semantic score; without one words are compared.
         store: Where the runs go.
         show_progress: Whether a bar is drawn.
@@ -261,7 +258,7 @@ def run_documents(
     with _importable(folder.parent):
         suite = _suite(folder, encoder)
         if judge != STAND_IN:
-            suite = suite.with_settings(judge={"models": [judge], "budget_tokens": budget_tokens})
+            suite = suite.with_settings(judge={"models": [judge], "budget_tokens": JUDGE_TOKEN_BUDGET})
         a, b = (
             evaluate(
                 suite,

@@ -1,7 +1,7 @@
 """``trivium export``: writes a run's data as tables, traces or graphs."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -131,86 +131,55 @@ def send_traces(traces: Iterable[Any], url: str) -> None:
     "--stable", is_flag=True, help="Leave out run ids and measured times: equal inputs give equal bytes."
 )
 @options.store
-def export(
-    run: str | None,
-    what: str,
-    labels: Path | None,
-    certificate: tuple[str, ...],
-    confidence: str | None,
-    format_: str,
-    graph: str,
-    to: str | None,
-    project: str | None,
-    output: Path,
-    stable: bool,
-    store: str,
-) -> None:
+def export(run: str | None, **given: Any) -> None:
     """Write the data of RUN (the newest when none is named) for other programs."""
-    if to is None and format_ in TABLE_FORMATS:
-        from trivium.runs.dataframes import rows_of_kind
-
-        table = rows_of_kind(what, labels, certificate, confidence)
-        _write_table(run, table, format_, output, stable=stable, store=store)
-        return
+    from trivium.runs.dataframes import rows_of_kind
     from trivium.store.export.otlp import traces_of_run
     from trivium.store.store import Store
 
-    if what != "scores" or stable:
+    format_, to, output, table = given["format_"], given["to"], given["output"], None
+    if to is None and format_ in TABLE_FORMATS:
+        table = rows_of_kind(given["what"], given["labels"], given["certificate"], given["confidence"])
+    elif given["what"] != "scores" or given["stable"]:
         raise InputError(
-            "--what" if what != "scores" else "--stable",
+            "--what" if given["what"] != "scores" else "--stable",
             f"can only be used with --format {', '.join(TABLE_FORMATS)}",
         )
-    with Store(store, read_only=True) as opened:
+    with Store(given["store"], read_only=True) as opened:
         record = opened.run(run)
-        if to == "opik":
+        if table is not None:
+            _write_table(opened, record, *table, given)
+        elif to == "opik":
             from trivium.integrations.opik import push
             from trivium.runs.run import Run
 
-            click.echo(push(Run(opened, record), project=project), err=True)
+            click.echo(push(Run(opened, record), project=given["project"]), err=True)
         elif to is not None:
             send_traces(traces_of_run(opened, record), to)
         elif format_ == RECORD:
-            _write_record(record, output)
+            from trivium.store.export.every_eval_ever import record_of
+
+            with open_output(output) as file:
+                file.write(json_text(record_of(record)).encode() + b"\n")
         elif format_ == LOG:
-            _write_log(opened, record, output)
+            from trivium.formats.inspect_log.writing import log_pieces
+
+            with open_output(output) as file:
+                file.writelines(log_pieces(opened, record))
         else:
-            write_traces(traces_of_run(opened, record), format_=format_, graph=graph, output=output)
-
-
-def _write_record(run: "RunRecord", output: Path) -> None:
-    from trivium.store.export.every_eval_ever import record_of
-
-    with open_output(output) as file:
-        file.write(json_text(record_of(run)).encode() + b"\n")
-
-
-def _write_log(store: "Store", run: "RunRecord", output: Path) -> None:
-    from trivium.formats.inspect_log.writing import log_pieces
-
-    with open_output(output) as file:
-        file.writelines(log_pieces(store, run))
+            traces = traces_of_run(opened, record)
+            write_traces(traces, format_=format_, graph=given["graph"], output=output)
 
 
 def _write_table(
-    run: str | None,
-    table: "tuple[RowSource, tuple[str, ...]]",
-    format_: str,
-    output: Path,
-    *,
-    stable: bool,
-    store: str,
+    store: "Store", run: "RunRecord", rows_of: "RowSource", columns: tuple[str, ...], given: Mapping[str, Any]
 ) -> None:
     from trivium.store.export.tables import WRITERS
-    from trivium.store.store import Store
 
-    rows_of, columns = table
-    if stable:
+    if given["stable"]:
         columns = tuple(column for column in columns if column not in {"run", "seconds"})
-    with Store(store, read_only=True) as opened:
-        record = opened.run(run)
-        if record.kind == "live":
-            for note in record.provenance.get("notes", ()):
-                click.echo(f"! {note}", err=True)
-        rows = rows_of(opened, record, stable=stable)
-        with open_output(output) as file:
-            WRITERS[format_](rows, columns, file)
+    if run.kind == "live":
+        for note in run.provenance.get("notes", ()):
+            click.echo(f"! {note}", err=True)
+    with open_output(given["output"]) as file:
+        WRITERS[given["format_"]](rows_of(store, run, stable=given["stable"]), columns, file)

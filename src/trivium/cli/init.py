@@ -14,6 +14,7 @@ import msgspec
 from trivium.cli import first_suite, options
 from trivium.cli.options import Choice
 from trivium.errors import InputError, Problem, TriviumError
+from trivium.keywords import taken
 
 SOURCES = {
     "python": "a Python function, in a file or a module",
@@ -98,12 +99,9 @@ def init(folder: Path, force: bool, **given: Any) -> None:
         folder=folder,
         name=name,
         source=given["source"] or "python",
-        cases=given["cases"],
-        questions=given["questions"],
-        agent=given["agent"],
         recorded=(given["outputs"],) if given["outputs"] else given["traces"],
-        success=given["success"],
         model=given["model"] or MODEL,
+        **taken(("cases", "questions", "agent", "success"), given),
     )
     files, count, success, then = _compose(plan)
     first_suite.write_files(folder, files, force=force)

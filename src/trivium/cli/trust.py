@@ -192,8 +192,9 @@ def _item_table(source: str | None, mode: str | None, given: dict[str, Any]) -> 
     other = given.get("input")
     if source is not None and other is not None:
         raise click.UsageError(NAMED_TWICE)
-    shared_options = taken(("dimension", "labels", "queue", "store", "unit"), given)
-    return read_item_table(source or other, mode=mode, **shared_options)
+    shared_options = taken(("dimension", "labels", "queue", "store"), given)
+    items = read_item_table(source or other, mode=mode, **shared_options)
+    return items.one_by_one() if given["unit"] == "item" else items
 
 
 def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any]) -> None:
@@ -203,9 +204,8 @@ def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any
         shared.write_file(given["output"], document)
     if given["as_json"]:
         click.echo(document, nl=False)
-        return
-
-    show(table(answer))
+    else:
+        show(table(answer))
 
 
 @options.command("trivium trust calibrate items.jsonl --output calibrator.json")

@@ -145,21 +145,13 @@ def read_item_table(
     labels: Path | None = None,
     queue: str | None = None,
     store: str = DEFAULT_STORE,
-    unit: str = "group",
 ) -> "ItemTable":
     """Read the items of a file, of a queue of labels or, with a dimension, of a run (default: the newest).
-
-    With ``unit="item"`` each item is a group of its own.
 
     Raises:
         InputError: If the items cannot be read.
         click.UsageError: If the options cannot be combined.
     """
-    if unit == "item":
-        items = read_item_table(
-            source, mode=mode, dimension=dimension, labels=labels, queue=queue, store=store
-        )
-        return items.one_by_one()
     if queue is not None:
         if source is not None or mode is not None or dimension is not None or labels is not None:
             raise click.UsageError(

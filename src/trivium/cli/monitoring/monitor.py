@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from trivium.monitor.status import MonitorStatus
     from trivium.store.store import Store
 
+HERE = "trivium.cli.monitoring.monitor"
+
 COMMANDS = {
-    "status": ("trivium.cli.monitoring.monitor:status", "Say how production is doing, and how sure that is."),
-    "top": ("trivium.cli.monitoring.monitor:top", "Show the status, and keep it up to date."),
-    "alerts": ("trivium.cli.monitoring.monitor:alerts", "List the alerts, with where they come from."),
-    "mark": (
-        "trivium.cli.monitoring.monitor:mark",
-        "Record a deployment, to compare what follows with what was.",
-    ),
-    "why": ("trivium.cli.monitoring.monitor:why", "Say why a trace has a score, or none."),
-    "replay": ("trivium.cli.monitoring.monitor:replay", "Try the alerts on recorded traffic."),
+    "status": (f"{HERE}:status", "Say how production is doing, and how sure that is."),
+    "top": (f"{HERE}:top", "Show the status, and keep it up to date."),
+    "alerts": (f"{HERE}:alerts", "List the alerts, with where they come from."),
+    "mark": (f"{HERE}:mark", "Record a deployment, to compare what follows with what was."),
+    "why": (f"{HERE}:why", "Say why a trace has a score, or none."),
+    "replay": (f"{HERE}:replay", "Try the alerts on recorded traffic."),
 }
 
 GATE_FAILED = 1

@@ -210,13 +210,7 @@ def _cases(raw: Iterable[Mapping[str, Any]], *, source: str) -> Cases:
     rows = []
     for number, case in enumerate(raw, 1):
         metadata = case.get("metadata")
-        fields = (
-            dict(metadata)
-            if isinstance(metadata, Mapping)
-            else {}
-            if metadata is None
-            else {"value": metadata}
-        )
+        fields = dict(metadata if isinstance(metadata, Mapping) else {"value": metadata})
         fields.pop("expected_output", None)
         own = {"id": case.get("name") or str(number), "inputs": case["inputs"]}
         rows.append(fields | own | {"expected_output": case.get("expected_output")})
