@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from shutil import which
 from subprocess import DEVNULL, Popen
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import click
@@ -101,20 +101,7 @@ def _checked_proxies(_: click.Context, __: click.Parameter, proxies: tuple[str, 
     help="Requests that one token may send in a minute.",
 )
 @options.option("--access-log", is_flag=True, help="Log every request on standard error.")
-def serve(
-    suites: tuple[str, ...],
-    *,
-    store: str,
-    host: str,
-    port: int,
-    names: tuple[str, ...],
-    proxies: tuple[str, ...],
-    require_token: bool,
-    max_request_mb: float,
-    body_timeout: float,
-    requests_per_minute: int | None,
-    access_log: bool,
-) -> int:
+def serve(suites: tuple[str, ...], *, store: str, host: str, port: int, **given: Any) -> int:
     """Receive traces of production (OTLP/HTTP), and score samples of them with each SUITE.
 
     Each SUITE is a monitor: its metrics, judge and key "monitor" count, its cases do not. Without one, traces
@@ -135,17 +122,17 @@ def serve(
         missing_variables(each.monitor.alerts.channels, each.name)
     loopback = _is_loopback(host)
     access = Access(
-        tokens=require_token or bool(names) or not loopback,
-        names=frozenset(filter(None, (host_name(name) for name in (*names, host)))),
+        tokens=given["require_token"] or bool(given["names"]) or not loopback,
+        names=frozenset(filter(None, (host_name(name) for name in (*given["names"], host)))),
         addresses=not loopback,
-        tls=bool(names),
-        requests_a_minute=requests_per_minute,
-        body_seconds=body_timeout,
+        tls=bool(given["names"]),
+        requests_a_minute=given["requests_per_minute"],
+        body_seconds=given["body_timeout"],
     )
     with Store(store) as opened:
         if access.tokens:
             _check_tokens(opened)
-        limits = IntakeLimits(request_bytes=int(max_request_mb * MEBIBYTE))
+        limits = IntakeLimits(request_bytes=int(given["max_request_mb"] * MEBIBYTE))
         with Services(opened, monitors, limits=limits) as services:
             ended_by = serve_app(
                 create_app(services, access),
@@ -153,8 +140,8 @@ def serve(
                 port=port,
                 listening=lambda used: _say_where(host, used, monitors, access),
                 ending=services.stopping.set,
-                proxies=proxies,
-                access_log=access_log,
+                proxies=given["proxies"],
+                access_log=given["access_log"],
             )
     return INTERRUPTED if ended_by == signal.SIGINT else 0
 
