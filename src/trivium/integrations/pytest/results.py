@@ -75,11 +75,7 @@ class TestedAttempt:
     @property
     def name(self) -> str:
         """The case id, with the repeat unless it is the first."""
-        return (
-            f"{one_line(self.case.id)}#{self.attempt.repeat}"
-            if self.attempt.repeat
-            else one_line(self.case.id)
-        )
+        return one_line(self.case.id) + (f"#{self.attempt.repeat}" if self.attempt.repeat else "")
 
     @property
     def output(self) -> Any:

@@ -116,7 +116,7 @@ def rubric_of(raw: Any, where: str, *, step: float) -> tuple[Rubric | None, list
         dimensions += [first, *msgspec.convert(entry[1:], list[Dimension])]
     rubric = msgspec.structs.replace(rubric, dimensions=tuple(dimensions))
     places = [index for index, entry in enumerate(expanded) for _ in entry]
-    problems = semantic_problems(rubric, where, places=places, step=step)
+    problems = list(semantic_problems(rubric, where, places=places, step=rubric.step or step))
     return (None, problems) if problems else (rubric, [])
 
 
@@ -149,18 +149,6 @@ OVERALL = "overall"
 """Name of the metric of a whole rubric; no dimension may have it."""
 
 
-def semantic_problems(rubric: Rubric, where: str, *, places: Sequence[int], step: float) -> list[Problem]:
-    """List the mistakes in a rubric whose types are correct.
-
-    Args:
-        rubric: The rubric.
-        where: Place of the rubric in messages.
-        places: Index of each dimension in the user's list.
-        step: Default distance between neighbouring Likert values.
-    """
-    return list(_semantic_problems(rubric, where, places, rubric.step or step))
-
-
 def step_problem(step: float) -> str | None:
     """The message if a scale from 1 to 5 cannot have this step, else None."""
     whole = _is_whole((LIKERT_MOST - 1) / step)
@@ -171,7 +159,15 @@ def _is_whole(number: float) -> bool:
     return abs(number - round(number)) < 1e-9  # in binary, 4 steps of 0.2 are slightly more than 0.8
 
 
-def _semantic_problems(rubric: Rubric, where: str, places: Sequence[int], step: float) -> Iterator[Problem]:
+def semantic_problems(rubric: Rubric, where: str, *, places: Sequence[int], step: float) -> Iterator[Problem]:
+    """Yield the mistakes in a rubric whose types are correct.
+
+    Args:
+        rubric: The rubric.
+        where: Place of the rubric in messages.
+        places: Index of each dimension in the user's list.
+        step: Distance between neighbouring Likert values.
+    """
     if rubric.name in BUILT_IN:
         yield Problem(at(where, "name"), f'"{rubric.name}" is built in: give yours a name of its own')
     if rubric.step is not None and (wrong := step_problem(rubric.step)):
