@@ -150,7 +150,7 @@ def test_nothing_is_overwritten_unless_forced(capsys: pytest.CaptureFixture[str]
     [
         (["--yes", "--cases", "c.jsonl"], "c.jsonl: there is no such file"),
         (["--yes", "--outputs", "o.csv"], "o.csv: there is no such file"),
-        (["--yes", "--traces", "t.json"], "t.json: cannot be read: No such file"),
+        (["--yes", "--traces", "t.json"], "t.json: there is no such file"),
         (["--yes", "--cases", "c.jsonl", "--question", "q", "a"], "exclude each other"),
         (["--yes", "--agent", "a.py:f", "--outputs", "o.csv"], "--agent and --outputs exclude each other"),
         (["--yes", "--agent", "a.py:f", "--from", "http"], "--agent a.py:f is not --from http"),

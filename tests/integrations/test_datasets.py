@@ -35,7 +35,7 @@ def case_tuples(suite):
 
 EXPECTED = [
     ("1", "Who?", ("Ann", "Bob"), "Ann and Bob", {"n": 1}),
-    ("1", "Where?", ("here",), "here", {"n": 2}),
+    ("2", "Where?", ("here",), "here", {"n": 2}),
 ]
 
 
