@@ -90,7 +90,9 @@ def test_the_options_of_a_queue_reach_it(store, run):
 
 
 def test_several_people_agree_or_somebody_decides(store, run):
-    queue = call("queue", "--dimension", "clarity", "--overlap", "1").output.split()[0]
+    made = call("queue", "--dimension", "clarity", "--overlap", "1")
+    queue = made.output.split()[0]
+    assert f"each person: trivium label --queue {queue} --labeller NAME" in made.output
     call("--queue", queue, "--labeller", "ann", keys="5\n" * 12)
     call("--queue", queue, "--labeller", "ben", keys="5\n" * 11 + "1\n")
     found = call("agree", queue)

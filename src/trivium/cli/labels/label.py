@@ -203,7 +203,8 @@ def queue(run: str | None, **given: Any) -> int:
         print_json(made)
     else:
         click.echo(made.id)
-        click.echo(f"{made.population:,} items; label them with: trivium label --queue {made.id}", err=True)
+        command = f"trivium label --queue {made.id} --labeller NAME"
+        click.echo(f"{made.population:,} items; each person: {command}, or Labels in trivium view", err=True)
     return 0
 
 
