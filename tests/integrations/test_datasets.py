@@ -34,8 +34,8 @@ def case_tuples(suite):
 
 
 EXPECTED = [
-    ("1", "Who?", ("Ann", "Bob"), "Ann and Bob", {"n": 1}),
-    ("2", "Where?", ("here",), "here", {"n": 2}),
+    ("0", "Who?", ("Ann", "Bob"), "Ann and Bob", {"n": 1}),
+    ("1", "Where?", ("here",), "here", {"n": 2}),
 ]
 
 
@@ -95,7 +95,7 @@ def test_a_column_that_there_is_not_is_named(squad, columns, what):
 def test_rows_without_anything_asked_say_so():
     with pytest.raises(SuiteError, match=r"name it: input=COLUMN. There are: a, b"):
         tv.Suite.from_dataset([{"a": 1, "b": 2}])
-    with pytest.raises(SuiteError, match="row 2: expected a mapping, found int"):
+    with pytest.raises(SuiteError, match="row 1: expected a mapping, found int"):
         tv.Suite.from_dataset([{"input": 1}, 2])
     with pytest.raises(SuiteError, match=r"choose one of its splits \(train\)"):
         tv.Suite.from_dataset({"train": []})

@@ -42,7 +42,7 @@ def test_a_data_set_object_is_a_suite():
     assert [(c.id, c.input, c.references, c.metadata) for c in suite] == [
         ("uk", "Capital of the UK?", ("London",), {"n": 1}),
         ("fr", "Capital of France?", ("It is Paris",), {}),
-        ("3", "Hello?", (), {}),
+        ("2", "Hello?", (), {}),
     ]
 
 

@@ -64,10 +64,12 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES.keys())
 def test_common_names_mean_the_same_everywhere(source: Callable[[Path], Any], tmp_path: Path) -> None:
-    suite = Suite.load(source(tmp_path))
+    given = source(tmp_path)
+    suite = Suite.load(given)
+    first = 1 if isinstance(given, Path) else 0  # rows of files count from 1, objects of Python from 0
     assert [(case.id, case.input, case.references, case.metadata) for case in suite] == [
-        ("1", "1 + 1?", ("2",), {"level": "easy"}),
-        ("2", "2 + 2?", ("4",), {"level": "hard"}),
+        (str(first), "1 + 1?", ("2",), {"level": "easy"}),
+        (str(first + 1), "2 + 2?", ("4",), {"level": "hard"}),
     ]
     assert suite.notes == ("read question as input, answer as references; kept as metadata: level",)
 

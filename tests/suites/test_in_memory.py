@@ -25,7 +25,7 @@ def test_cases_and_mappings_of_a_list_are_cases():
 
 
 def test_cases_in_memory_without_an_id_are_numbered():
-    assert [case.id for case in Suite.load({"input": str(n)} for n in range(3))] == ["1", "2", "3"]
+    assert [case.id for case in Suite.load({"input": str(n)} for n in range(3))] == ["0", "1", "2"]
 
 
 def test_a_mapping_holds_the_keys_of_a_suite_file(tmp_path):

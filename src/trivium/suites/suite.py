@@ -75,7 +75,8 @@ class Suite:
                 ``cases/*.jsonl``, or another format with its prefix, such as ``peerread:FOLDER``. Also a list
                 of cases (:class:`Case`, or mappings with the keys of a case), a mapping with the keys of a
                 suite file, or a data frame of pandas or polars, an Arrow table or a data set with one case
-                per row (see :meth:`from_dataset`). Cases in memory without an id are numbered from 1.
+                per row (see :meth:`from_dataset`). Cases without an id are numbered, in memory from 0 and in
+                files from 1.
             name: Name of the suite in reports.
             description: Purpose of the suite.
             config: A file of settings, such as a config_eval.json; settings given here replace those in it.

@@ -104,7 +104,7 @@ def test_lines_of_json_are_read_from_a_json_file_too(tmp_path: Path) -> None:
 def test_an_input_that_two_cases_have_names_no_case() -> None:
     suite = Suite.load([{"input": "q"}, {"input": "q"}])
     with pytest.raises(
-        OutputsError, match=r"outputs\[0\]: 2 cases have this input \(1, 2\): add a column case"
+        OutputsError, match=r"outputs\[0\]: 2 cases have this input \(0, 1\): add a column case"
     ):
         RecordedOutputs(listed_outputs([{"question": "q", "answer": "x"}]), suite)
 

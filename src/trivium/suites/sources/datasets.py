@@ -61,7 +61,7 @@ def columns_of(known: Sequence[str], given: Mapping[str, str], *, source: str) -
 def cases_from_rows(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], *, source: str) -> Cases:
     """Make cases from rows; other columns go to ``metadata`` if their values have a JSON form.
 
-    A row without an id gets its number, from 1.
+    A row without an id gets its number, from 0.
 
     Raises:
         SuiteError: With every mistake found.
@@ -73,7 +73,7 @@ def cases_from_rows(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str
         others = tuple(name for name in row if name not in taken)
         return {"id": str(number), **case_of_row(row, Columns(fields, others, ()), number)}
 
-    cases, problems = cases_of((f"row {number}:", case(number, row)) for number, row in enumerate(rows, 1))
+    cases, problems = cases_of((f"row {number}:", case(number, row)) for number, row in enumerate(rows))
     raise_problems(problems, source)
     return cases
 
@@ -100,10 +100,11 @@ def _of_rows(dataset: Any, columns: Mapping[str, str], name: str | None) -> Sour
     rows = dataset
     if not isinstance(known, list):
         rows = list(dataset)
-        for number, row in enumerate(rows, 1):
-            if not isinstance(row, Mapping):
-                what = f"expected a mapping, found {type(row).__name__}"
-                raise SuiteError(shown, Problem(f"row {number}", what))
+        wrong = next((index for index, row in enumerate(rows) if not isinstance(row, Mapping)), None)
+        if wrong is not None:
+            raise SuiteError(
+                shown, Problem(f"row {wrong}", f"expected a mapping, found {type(rows[wrong]).__name__}")
+            )
         known = list(dict.fromkeys(str(key) for row in rows for key in row))
     found = columns_of(known, columns, source=shown)
     return SourceCases(shown, cases_from_rows(rows, found, source=shown), {})
@@ -208,7 +209,7 @@ def of_object(dataset: Any) -> SourceCases:
 
 def _cases(raw: Iterable[Mapping[str, Any]], *, source: str) -> Cases:
     rows = []
-    for number, case in enumerate(raw, 1):
+    for number, case in enumerate(raw):
         metadata = case.get("metadata")
         fields = dict(metadata if isinstance(metadata, Mapping) else {"value": metadata})
         fields.pop("expected_output", None)

@@ -52,7 +52,7 @@ def suite_keys(source: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 def _raw_cases(rows: Sequence[Any], *, lenient: bool) -> tuple[list[Any], tuple[str, ...]]:
     """Return the rows as numbered raw cases, their keys mapped; and a note, if any was."""
-    made, columns = rows_as_cases(rows, lenient=lenient)
+    made, columns = rows_as_cases(rows, lenient=lenient, first=0)
     if columns is None:
         return _numbered(made), ()
     raise_problems(columns.problems, "suite")
@@ -60,8 +60,8 @@ def _raw_cases(rows: Sequence[Any], *, lenient: bool) -> tuple[list[Any], tuple[
 
 
 def _numbered(rows: list[Any]) -> list[Any]:
-    """Give raw cases without an id their number as id, from 1."""
+    """Give raw cases without an id their number as id, from 0 as Python counts."""
     return [
         {"id": str(number), **row} if isinstance(row, Mapping) and "id" not in row else row
-        for number, row in enumerate(rows, 1)
+        for number, row in enumerate(rows)
     ]
