@@ -3,7 +3,8 @@
 The store is filled directly, with texts of a few languages, and used again when it is there. The pages are
 asked for by HTTP of a real server in a process of its own, 30 times each, other rows every time; the index of
 the search is filled first, and how fast is said. Bytes are those of a first visit: the page and all that it
-loads, as sent with gzip where the browser takes it.
+loads, as sent with gzip where the browser takes it. CPU is that of the server's process, without that of a
+database: what a page takes whatever else the machine does.
 
     python -m benchmarks.pages [--folder FOLDER] [--runs NUMBER] [--cases NUMBER] [--only sqlite|postgresql]
 """
@@ -251,15 +252,23 @@ def pages(draw: random.Random, runs: int, cases: int, queue: str) -> dict[str, s
 
 
 @contextmanager
-def served(url: str) -> Iterator[int]:
-    """A server in a process of its own; gives its port."""
+def served(url: str) -> Iterator[tuple[int, int]]:
+    """A server in a process of its own; gives its port and the process."""
     command = [sys.executable, "-m", "trivium", "view", "--store", url, "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
-            yield int(re.search(r":(\d+)/", process.stdout.readline()).group(1))  # type: ignore[union-attr]
+            port = re.search(r":(\d+)/", process.stdout.readline())
+            assert port is not None
+            yield int(port[1]), process.pid
         finally:
             process.send_signal(signal.SIGINT)
+
+
+def cpu_seconds(process: int) -> float:
+    """CPU time that a process took so far, of all its threads; 0 where the system is not Linux."""
+    threads = Path(f"/proc/{process}/task").glob("*/schedstat")
+    return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
 
 
 def got(connection: HTTPConnection, path: str) -> tuple[int, float, bytes]:
@@ -278,25 +287,31 @@ def measure(url: str, runs: int, cases: int) -> None:
     draw = random.Random(15)
     with Store(url, read_only=True) as store:
         queue = LabelQueues(store).all()[0].id
-    with served(url) as port:
+    with served(url) as (port, process):
         times: dict[str, list[float]] = {}
+        cpu: dict[str, list[float]] = {}
         size: dict[str, int] = {}
         with closing(HTTPConnection("127.0.0.1", port)) as connection:
             for turn in range(WARM_UP + ASKED):
                 for name, path in pages(draw, runs, cases, queue).items():
+                    before = cpu_seconds(process)
                     status, seconds, content = got(connection, path)
+                    took = cpu_seconds(process) - before
                     if status not in {200, 307, 302}:
                         raise SystemExit(f"{path}: {status} {content[:300]!r}")
                     if turn >= WARM_UP:
                         times.setdefault(name, []).append(seconds)
+                        cpu.setdefault(name, []).append(took)
                     found = set(re.findall(rb'"(/assets/[^"]+)"', content)) if turn < 2 else ()
                     loaded = sum(len(got(connection, each.decode())[2]) for each in found)
                     size[name] = max(size.get(name, 0), len(content) + loaded)
-        print(f"  {'page':26} {'p50 ms':>8} {'p95 ms':>8} {'kB in all':>10}")
+        print(f"  {'page':26} {'p50 ms':>8} {'p95 ms':>8} {'CPU ms':>8} {'kB in all':>10}")
         for name, values in times.items():
             values.sort()
             p50, p95 = values[len(values) // 2], values[min(len(values) - 1, int(len(values) * 0.95))]
-            print(f"  {name:26} {p50 * 1e3:8.1f} {p95 * 1e3:8.1f} {size[name] / 1e3:10.1f}")
+            middle = sorted(cpu[name])[len(values) // 2]
+            print(f"  {name:26} {p50 * 1e3:8.1f} {p95 * 1e3:8.1f}", end=" ")
+            print(f"{middle * 1e3:8.1f} {size[name] / 1e3:10.1f}")
 
 
 def main() -> None:

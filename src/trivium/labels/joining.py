@@ -103,8 +103,7 @@ def items_of_queue(store: Store, id: str) -> ItemTable:  # noqa: A002 - the fiel
     if not labels.dimensions:
         raise InputError(f"queue {id}", "has no label yet that a statistic may use")
     items = queues.population(queue)
-    runs_of = store.runs() if queue.monitor is None else store.live_runs(queue.monitor)
-    known = {run.id: run for run in runs_of if run.id in items.runs}
+    known = {run.id: run for run in store.runs(ids=items.runs)}
     if not known:
         raise InputError(f"queue {id}", "its runs were deleted; the labels are kept")
     numbers = [known[run].number if run in known else -1 for run in items.runs]

@@ -13,7 +13,6 @@ from trivium.monitor.windows import (
     Point,
     Status,
     Window,
-    figures_of,
     series,
     window_of,
 )
@@ -129,7 +128,7 @@ def settings_of(store: Store, monitor: str) -> MonitorSettings:
 
 
 def status_of(
-    store: Store, monitor: str, settings: MonitorSettings | None = None, *, now: float
+    store: Store, monitor: str, settings: MonitorSettings | None = None, *, now: float, parts: bool = True
 ) -> MonitorStatus:
     """Compute the status of a monitor.
 
@@ -138,9 +137,12 @@ def status_of(
         monitor: Name of the monitor.
         settings: Settings of the monitor; by default those of its newest run.
         now: Unix time.
+        parts: Whether to estimate figures also by facet and over time, which takes most of the time.
     """
     if settings is None:
         settings = settings_of(store, monitor)
+    if not parts:
+        settings = msgspec.structs.replace(settings, by=())
     watched = watched_of(state_of(store, monitor, STATE))
     levels = Levels.from_state(settings, watched.levels) if watched.levels else None
     samples, begin = window_samples(store, monitor, settings, now)
@@ -168,7 +170,7 @@ def status_of(
         pass_rate=window.figure(PASS_RATE).mean,
         average_score=window.figure(COMPOSITE).mean,
         window=window,
-        series=series(samples, PASS_RATE, begin=begin, end=now),
+        series=series(samples, PASS_RATE, begin=begin, end=now) if parts else (),
         counts=_of_monitor(counts_of(store, since=begin), monitor),
         waiting=backlog.waiting,
         oldest_seconds=age,
@@ -189,7 +191,7 @@ def window_samples(
     store: Store, monitor: str, settings: MonitorSettings, now: float
 ) -> tuple[list[Sample], float]:
     """Return the samples of the window, and the Unix time at which it begins."""
-    figures = figures_of(settings)
+    figures = [name for name in settings.figures if name not in {PASS_RATE, COMPOSITE}]  # samples have them
     if settings.window_samples is not None:
         most = min(settings.window_samples, MOST_SAMPLES)
         samples = latest_samples(store, monitor, most, figures=figures)

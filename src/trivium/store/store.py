@@ -190,9 +190,9 @@ class Store:
             hint = f" The newest is {newest_first[0]}."
         raise StoreError(f'{self.name}: no run is called "{id}".{hint} (`trivium list` names them)')
 
-    def runs(self, *, limit: int | None = None) -> list[RunRecord]:
-        """Return the runs, newest first."""
-        return self._runs(limit=limit)
+    def runs(self, *, limit: int | None = None, ids: Sequence[str] | None = None) -> list[RunRecord]:
+        """Return the runs, newest first; at most so many, and only those with one of these ids."""
+        return self._runs(limit=limit, ids=ids)
 
     def human_runs(self, suite: str) -> list[RunRecord]:
         """Return the finished runs of people's outputs on the suite with this digest, newest first."""
@@ -227,9 +227,12 @@ class Store:
         suite: str | None = None,
         state: str | None = None,
         tests: bool = False,
+        ids: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> list[RunRecord]:
         query = select(tables.runs).order_by(tables.runs.c.number.desc()).limit(limit)
+        if ids is not None:
+            query = query.where(tables.runs.c.id.in_(ids))
         if tests:
             query = query.where(tables.runs.c.kind.not_in(("live", "confirm")))
         if prefix is not None:

@@ -93,7 +93,7 @@ def _monitor_routes(site: Site) -> list[Any]:
     @get("/monitors", include_in_schema=False, sync_to_thread=True)
     def list_monitors(request: Request[Any, Any, Any]) -> Response[str]:
         now = clock()
-        statuses = [live.status(name, now) for name in sorted(live.names())]
+        statuses = [live.status(name, now, parts=False) for name in sorted(live.names())]
         alerts = [alert for each in statuses for alert in each.alerts]
         return site.page(
             request,
@@ -208,13 +208,15 @@ class _Live:
             raise Refused(404, f'No monitor is called "{monitor[:100]}".{suggest(monitor[:100], names)}')
         return monitor
 
-    def status(self, monitor: str, now: float) -> MonitorStatus:
-        """The status of a monitor now, or a moment ago."""
+    def status(self, monitor: str, now: float, *, parts: bool = True) -> MonitorStatus:
+        """The status of a monitor now, or a moment ago; for a list without its parts."""
         read, status = self._known.get(monitor, (float("-inf"), None))
         if status is None or not 0 <= now - read < LIVE_SECONDS:
-            own = self._site.services.monitors.get(monitor)
-            status = status_of(self._site.store, monitor, None if own is None else own.monitor, now=now)
-            self._known[monitor] = now, status
+            monitored = self._site.services.monitors.get(monitor)
+            settings = None if monitored is None else monitored.monitor
+            status = status_of(self._site.store, monitor, settings, now=now, parts=parts)
+            if parts:
+                self._known[monitor] = now, status
         return status
 
     def drawn(self, monitor: str, now: float) -> Markup:
