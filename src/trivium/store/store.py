@@ -175,7 +175,7 @@ class Store:
         else:
             name = sanitise(id)[0]
             # By the whole id first: to compare its beginning, every run is read.
-            matches = self._runs(whole=name, limit=1) or self._runs(prefix=name, limit=3)
+            matches = self._runs(ids=[name], limit=1) or self._runs(prefix=name, limit=3)
         exact = [record for record in matches if record.id == id]
         if len(matches) == 1 or exact:
             return (exact or matches)[0]
@@ -222,7 +222,6 @@ class Store:
         *,
         suite_name: str | None = None,
         prefix: str | None = None,
-        whole: str | None = None,
         kind: str | None = None,
         suite: str | None = None,
         state: str | None = None,
@@ -237,7 +236,7 @@ class Store:
             query = query.where(tables.runs.c.kind.not_in(("live", "confirm")))
         if prefix is not None:
             query = query.where(tables.runs.c.id.startswith(prefix, autoescape=True))
-        wanted_values = {"id": whole, "kind": kind, "suite": suite, "state": state, "suite_name": suite_name}
+        wanted_values = {"kind": kind, "suite": suite, "state": state, "suite_name": suite_name}
         for column, wanted in wanted_values.items():
             if wanted is not None:
                 query = query.where(tables.runs.c[column] == wanted)
