@@ -12,6 +12,7 @@ from trivium.monitor.status import MonitorStatus
 from trivium.monitor.trials import Trial
 from trivium.monitor.windows import Estimate, Point, Resources
 from trivium.reports.document.blocks import (
+    VERDICTS,
     Answer,
     Block,
     Cell,
@@ -275,8 +276,8 @@ def samples_table(samples: Iterable[Sample], errors: Mapping[str, str]) -> Table
 
 def _verdict(each: Sample) -> Mark:
     if each.failed or each.passed is None:
-        return Mark("fail" if each.failed else "undecided", "error" if each.failed else "undecided")
-    return Mark("pass" if each.passed else "fail", "passed" if each.passed else "not passed")
+        return VERDICTS["error" if each.failed else "undecided"]
+    return VERDICTS["passed" if each.passed else "failed"]
 
 
 SAMPLES: tuple[Column[Sample], ...] = (

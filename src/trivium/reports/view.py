@@ -11,6 +11,7 @@ from trivium.agents.contexts import contexts_of, numbered_texts
 from trivium.errors import InputError
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Score
+from trivium.reports.document.blocks import ANSWERS, VERDICTS, Tone
 from trivium.runs.aggregation import why_no_verdict, why_not_passed
 from trivium.runs.run import Run
 from trivium.suites.case import Case
@@ -48,6 +49,11 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
         return "passed" if self.passed else "failed"
 
     @property
+    def tone(self) -> Tone:
+        """The tone of the verdict."""
+        return ANSWERS[VERDICTS[self.verdict].answer][1]
+
+    @property
     def retrieved(self) -> str:
         """The documents that the agent retrieved, as judges see them; empty without any, or if unreadable."""
         try:
@@ -69,14 +75,11 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
         return success.reason if success is not None else None
 
 
-VERDICTS = ("error", "failed", "undecided", "passed")
-
-
 def worst_first(view: EvaluationView) -> tuple[int, float, str, int]:
     """Sort key: failed attempts first, then those that did not pass, each by ascending composite."""
     value = view.composite.value
     return (
-        VERDICTS.index(view.verdict),
+        list(VERDICTS).index(view.verdict),
         math.inf if value is None else value,
         view.case.id,
         view.attempt.repeat,

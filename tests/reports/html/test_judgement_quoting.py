@@ -1,6 +1,6 @@
 """Quotes are marked where they stand, in the text as it was written."""
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.reports import samples
@@ -77,3 +77,37 @@ def test_a_value_that_is_no_text_is_marked_as_it_is_written_out():
     assert [piece.text for piece in found.head if piece.quotes] == ["the quote"]
     assert marked(None, ["x"]) is marked("", ["x"]) is None
     assert marked(samples.HOSTILE, [samples.HOSTILE[0]])
+
+
+def said(parts):
+    return "".join(piece.text for piece in parts)
+
+
+@settings(deadline=None)
+@given(
+    st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1, max_size=400), st.integers(1, 200)
+)
+def test_head_and_rest_and_what_is_left_out_make_the_whole(text, times):
+    whole = text * times
+    parts = marked(whole)
+    assert len(said(parts.head)) <= HEAD_CHARS
+    assert said(parts.head + parts.rest) == whole[:TEXT_CHARS]
+    assert parts.chars == len(whole) == len(said(parts.head + parts.rest)) + parts.left_out
+    assert parts.rest_chars == len(said(parts.rest))
+
+
+def test_a_long_text_is_folded_between_words():
+    parts = marked("word " * 1000)
+    assert said(parts.head).endswith("word")
+    assert said(parts.rest).startswith(" word")
+
+
+def test_a_text_of_ten_megabytes_is_cut_with_its_count():
+    parts = marked("x" * 10_000_000)
+    assert (parts.left_out, parts.chars) == (9_980_000, 10_000_000)
+    assert marked("x" * 900, at_most=500).left_out == 400
+
+
+def test_nothing_is_nothing_and_an_empty_value_is_shown():
+    assert marked(None) is marked("") is None
+    assert marked({}) is not None

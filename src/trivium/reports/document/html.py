@@ -414,7 +414,7 @@ def _line(text: str, *, at_most: int = 2000) -> str:
     return escape(one_line(text, at_most=at_most))
 
 
-def marked(text: b.ShownText) -> "Markup":
+def shown(text: b.ShownText) -> "Markup":
     """A text with its marks as HTML for a page."""
     from markupsafe import Markup
 

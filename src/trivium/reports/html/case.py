@@ -16,7 +16,7 @@ from trivium.reports.drawings.graphs import draw_interaction_graph, draw_tool_gr
 from trivium.reports.drawings.svg import Drawing
 from trivium.reports.drawings.timeline import draw_timeline
 from trivium.reports.escape import as_json, one_line
-from trivium.reports.html.fragments import JSON_CHARS, bar, folded, short
+from trivium.reports.html.fragments import JSON_CHARS, bar, short
 from trivium.reports.html.judgement import (
     SEARCHED_CHARS,
     excerpts,
@@ -69,6 +69,7 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
         "number": number,
         "name": wording.attempt_name(one_line(case.id), attempt.repeat),
         "verdict": view.verdict,
+        "tone": view.tone,
         "reason": None if view.reason is None else one_line(view.reason, at_most=600),
         "composite_shown": view.composite_shown,
         "composite": view.composite.value,
@@ -87,15 +88,15 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
         "references": [marked(text, quotes) for text in case.references[:REFERENCES_SHOWN] if text],
         "references_left_out": max(0, len(case.references) - REFERENCES_SHOWN),
         "source": excerpts(case.source or "", quotes),
-        "whole_source": folded(case.source) if len(case.source or "") <= SHORT_SOURCE_CHARS else None,
+        "whole_source": marked(case.source) if len(case.source or "") <= SHORT_SOURCE_CHARS else None,
         "source_chars": len(case.source or ""),
         "retrieved": excerpts(retrieved[:SEARCHED_CHARS], quotes),
-        "all_retrieved": folded(retrieved, at_most=RETRIEVED_CHARS),
+        "all_retrieved": marked(retrieved, at_most=RETRIEVED_CHARS),
         "retrieved_chars": len(retrieved),
         "more": {
-            "expected": folded(expect or None, at_most=JSON_CHARS),
-            "metadata of the case": folded(case.metadata or None, at_most=JSON_CHARS),
-            "metadata of the attempt": folded(attempt.metadata or None, at_most=JSON_CHARS),
+            "expected": marked(expect or None, at_most=JSON_CHARS),
+            "metadata of the case": marked(case.metadata or None, at_most=JSON_CHARS),
+            "metadata of the attempt": marked(attempt.metadata or None, at_most=JSON_CHARS),
         },
         "state": _state(view),
         "scores": [_score(score, detail=full and score not in judged) for score in scores],
@@ -191,7 +192,7 @@ def _score(score: Score, *, detail: bool) -> dict[str, Any]:
         "raw": raw,
         "method": None if score.method is None else one_line(score.method),
         "reason": None if score.reason is None else one_line(score.reason, at_most=600),
-        "detail": folded(score.detail or None, at_most=JSON_CHARS) if detail else None,
+        "detail": marked(score.detail or None, at_most=JSON_CHARS) if detail else None,
     }
 
 

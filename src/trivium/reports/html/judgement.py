@@ -12,13 +12,13 @@ import msgspec
 from trivium.metrics.judge.evidence import QUOTATION_MARKS, fold_text, places, quote_parts
 from trivium.metrics.metric import Score
 from trivium.reports import wording
+from trivium.reports.document.blocks import Cell, Kinds, Lines, Table, Tone, Toned, table_of
 from trivium.reports.escape import as_json, one_line, visible
 from trivium.reports.html.fragments import (
     HEAD_CHARS,
     JSON_CHARS,
     TEXT_CHARS,
     bar,
-    folded,
     short,
 )
 from trivium.suites.chat import dialogue_text
@@ -28,6 +28,8 @@ ROWS_SHOWN = 30
 """Largest number of criteria, claims, quotes and votes shown."""
 TEXT_SHOWN = 2_000
 """Largest number of characters of a reason, an explanation or a quote."""
+
+Kinded = tuple[tuple[str, Kinds], ...]
 
 _SHOWN_KEYS = frozenset(
     {"reason", "evidence", "criteria", "claims", "aspects", "signals", "votes", "model", "tokens", "cost_usd"}
@@ -64,12 +66,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
         "acceptance": _acceptance(dict_(detail.get("acceptance"))),
         "method": _line(score.method),
         "reason": _text(score.reason),
-        "criteria": [
-            (one_line(name), _line(dict_(each).get("score")), _text(dict_(each).get("explanation")))
-            for name, each in list(dict_(detail.get("criteria")).items())[:ROWS_SHOWN]
-        ],
-        "claims": _rows(detail.get("claims"), ("claim", "quote", "reasoning", "importance", "verdict")),
-        "aspects": _rows(detail.get("aspects"), ("aspect", "covered", "quote")),
+        "tables": _tables(detail),
         "evidence": [_quote(row, quotes, texts) for row in _evidence(detail)],
         "signals": [
             (wording.words(one_line(name)), short(value))
@@ -78,16 +75,73 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
         ],
         "no_signals": _without_value(dict_(detail.get("signals"))),
         "similarity": _line(detail.get("evidence_similarity")),
-        "votes": [_vote(each) for each in list_(detail.get("votes"))[:ROWS_SHOWN]],
+        "votes": _table("Votes", VOTES, map(_vote, list_(detail.get("votes"))[:ROWS_SHOWN])),
         "panel": _panel(dict_(detail.get("panel"))),
         "samples": _samples(detail),
         "facts": list(_facts(detail)),
         "passed_over": [_text(each) for each in list_(detail.get("passed_over"))[:ROWS_SHOWN]],
-        "more": folded(
+        "more": marked(
             {name: value for name, value in detail.items() if name not in _SHOWN_KEYS} or None,
             at_most=JSON_CHARS,
         ),
     }
+
+
+CRITERIA: Kinded = (("criterion", "text"), ("score", "number"), ("explanation", "text"))
+CLAIMS: Kinded = (
+    ("claim", "text"), ("found", "text"), ("reasoning", "text"), ("importance", "text"), ("verdict", "mark")
+)  # fmt: skip
+ASPECTS: Kinded = (("aspect", "text"), ("covered", "mark"), ("where", "text"))
+VOTES: Kinded = (("judge", "text"), ("vote", "number"), ("reason", "text"), ("signals and cost", "text"))
+"""Heads and kinds of the columns of a judgement's tables."""
+VERDICTS: dict[str, Tone] = {"supported": "good", "yes": "good", "contradicted": "bad", "no": "bad"}
+
+
+def _table(label: str, columns: Kinded, rows: Iterable[tuple[Cell, ...]]) -> list[Table]:
+    """A table, or none without rows."""
+    given = list(rows)
+    heads, kinds = zip(*columns, strict=True)
+    return [table_of(heads, kinds, given, label=label)] if given else []
+
+
+def _tables(detail: Mapping[str, Any]) -> list[Table]:
+    """What the judge said of criteria, claims and aspects."""
+    criteria = [
+        (wording.words(one_line(name)), _strong(dict_(each).get("score")), _cell(dict_(each), "explanation"))
+        for name, each in list(dict_(detail.get("criteria")).items())[:ROWS_SHOWN]
+    ]
+    claims = [
+        (
+            _cell(row, "claim"),
+            _cell(row, "quote"),
+            _cell(row, "reasoning"),
+            Toned(_cell(row, "importance"), "quiet"),
+            _judged(row, "verdict"),
+        )
+        for row in _rows(detail.get("claims"))
+    ]
+    aspects = [
+        (_cell(row, "aspect"), _judged(row, "covered"), _cell(row, "quote"))
+        for row in _rows(detail.get("aspects"))
+    ]
+    return [
+        *_table("Criteria", CRITERIA, criteria),
+        *_table("Claims", CLAIMS, claims),
+        *_table("Aspects", ASPECTS, aspects),
+    ]
+
+
+def _strong(value: Any) -> Toned:
+    return Toned(_line(value) or wording.NOTHING, "strong")
+
+
+def _cell(row: Mapping[str, Any], key: str) -> str:
+    return _text(row.get(key)) or ""
+
+
+def _judged(row: Mapping[str, Any], key: str) -> Toned:
+    said = _cell(row, key)
+    return Toned(said, VERDICTS.get(said, "warn"))
 
 
 NO_SIGNAL = {
@@ -135,29 +189,25 @@ def _quote(row: Mapping[str, Any], quotes: Sequence[str], texts: Mapping[str, st
     }
 
 
-def _vote(given: Any) -> dict[str, Any]:
+def _vote(given: Any) -> tuple[Cell, ...]:
     vote = dict_(given)
     value = vote.get("value")
-    return {
-        "model": _line(vote.get("model")) or wording.NOTHING,
-        "value": wording.number(value)
-        if is_number(value)
-        else "abstained"
-        if value is None
-        else short(value),
-        "level": _line(vote.get("level")),
-        "reason": _text(vote.get("reason")),
-        "criteria": ", ".join(
-            f"{one_line(name)} {_line(dict_(each).get('score')) or wording.NOTHING}"
-            for name, each in list(dict_(vote.get("criteria")).items())[:ROWS_SHOWN]
-        ),
-        "facts": list(_facts(vote, votes=True)),
-        "signals": ", ".join(
-            f"{wording.words(one_line(name))} {short(signal)}"
-            for name, signal in dict_(vote.get("signals")).items()
-            if signal is not None
-        ),
-    }
+    said = wording.number(value) if is_number(value) else "abstained" if value is None else short(value)
+    criteria = ", ".join(
+        f"{one_line(name)} {_line(dict_(each).get('score')) or wording.NOTHING}"
+        for name, each in list(dict_(vote.get("criteria")).items())[:ROWS_SHOWN]
+    )
+    signals = ", ".join(
+        f"{wording.words(one_line(name))} {short(signal)}"
+        for name, signal in dict_(vote.get("signals")).items()
+        if signal is not None
+    )
+    return (
+        _line(vote.get("model")) or wording.NOTHING,
+        Lines((Toned(said, "strong"), Toned(_line(vote.get("level")) or "", "quiet"))),
+        Lines((Toned(_cell(vote, "reason")), Toned(criteria, "quiet"))),
+        Lines((Toned(signals), Toned(" · ".join(_facts(vote, votes=True))))),
+    )
 
 
 def _panel(panel: Mapping[str, Any]) -> str:
@@ -204,9 +254,8 @@ def _facts(detail: Mapping[str, Any], *, votes: bool = False) -> list[str]:
     return facts
 
 
-def _rows(given: Any, columns: Sequence[str]) -> list[list[str]]:
-    rows = [dict_(each) for each in list_(given)[:ROWS_SHOWN]]
-    return [[_text(row.get(column)) or "" for column in columns] for row in rows]
+def _rows(given: Any) -> list[Mapping[str, Any]]:
+    return [dict_(each) for each in list_(given)[:ROWS_SHOWN]]
 
 
 def _text(value: Any) -> str | None:
@@ -277,6 +326,8 @@ def quotes_in(text: str, quotes: Sequence[str]) -> list[Span]:
         text: The text; its first 200,000 characters are searched.
         quotes: Numbered from 1; an empty quote is never found.
     """
+    if not quotes:
+        return []
     text = text[:SEARCHED_CHARS]
     numbered = [(number, quote_parts(quote)) for number, quote in enumerate(quotes, 1)]
     whole = fold_text(text)
@@ -295,13 +346,13 @@ def quotes_in(text: str, quotes: Sequence[str]) -> list[Span]:
     return sorted(spans)
 
 
-def marked(value: object, quotes: Sequence[str]) -> Marked | None:
-    """A text or any JSON value with the quotes marked; None if empty."""
+def marked(value: object, quotes: Sequence[str] = (), *, at_most: int = TEXT_CHARS) -> Marked | None:
+    """A text or any JSON value, ready to show, with the quotes marked; None if empty."""
     if value is None or value == "":
         return None
     is_json = not isinstance(value, str)
     text = as_json(value) if is_json else str(value)
-    shown = text[:TEXT_CHARS]
+    shown = text[:at_most]
     spans = quotes_in(shown, quotes)
     split = len(shown) if len(shown) <= HEAD_CHARS else _end_of_head(shown, spans)
     return Marked(

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trivium.errors import MissingExtra
-from trivium.reports.document.blocks import Block
-from trivium.reports.document.html import Html
+from trivium.reports.document.blocks import VERDICTS, Block, Lines
+from trivium.reports.document.html import Html, cell, html
 from trivium.reports.escape import visible
 from trivium.reports.html.fragments import breakable
 from trivium.storage import replaced_when_complete
 
 if TYPE_CHECKING:
     import jinja2
+    from markupsafe import Markup
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -62,8 +63,15 @@ def environment() -> "jinja2.Environment":
         "share": wording.share,
         "words": wording.words,
         "breakable": breakable,
+        "drawn": drawn,
+        "pill": lambda verdict: cell(Lines((VERDICTS[verdict],))),
     }
     return templates
+
+
+def drawn(blocks: Block | Iterable[Block] | None) -> "Markup":
+    """Blocks as HTML; nothing for None."""
+    return html(blocks if isinstance(blocks, Iterable) else [blocks] if blocks else [])
 
 
 def write_atomically(target: Path, parts: Iterable[bytes]) -> None:

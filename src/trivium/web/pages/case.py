@@ -14,10 +14,10 @@ from markupsafe import Markup
 from trivium.monitor.reasons import Received, received_as
 from trivium.reports import wording
 from trivium.reports.document.blocks import Column, Table, Toned, table
-from trivium.reports.document.html import marked
+from trivium.reports.document.html import shown
 from trivium.reports.escape import one_line
 from trivium.reports.html.case import case_context
-from trivium.reports.html.fragments import Folded, folded
+from trivium.reports.html.judgement import Marked, marked
 from trivium.reports.moved_cases.word_diff import shortened, word_diff
 from trivium.reports.view import view_of
 from trivium.store.browsing.attempts import Row, attempts_of_case, position_of
@@ -198,7 +198,7 @@ def _differences(references: Sequence[str], output: object) -> Markup | None:
     nearest = max(near, key=lambda text: _overlap(words, text), default=None)
     if nearest is None or nearest == output:
         return None
-    return marked(shortened(word_diff(nearest, output), COMPARED_CHARS))
+    return shown(shortened(word_diff(nearest, output), COMPARED_CHARS))
 
 
 def _overlap(words: Set[str], text: str) -> float:
@@ -217,8 +217,8 @@ class _SpanRow(msgspec.Struct, frozen=True, kw_only=True):
     took: str
     state: str
     children: int
-    input: Folded | None
-    output: Folded | None
+    input: Marked | None
+    output: Marked | None
 
 
 class _Level(msgspec.Struct, frozen=True, kw_only=True):
@@ -295,8 +295,8 @@ class _Tree:
             took=wording.seconds((span.end or 0.0) - (span.start or 0.0)) if timed else wording.NOTHING,
             state="failed" if span.ok is False else "not finished" if span.ok is None else "ok",
             children=len(self._children.get(span.id, ())),
-            input=folded(span.input, at_most=VALUE_CHARS),
-            output=folded(span.output, at_most=VALUE_CHARS),
+            input=marked(span.input, at_most=VALUE_CHARS),
+            output=marked(span.output, at_most=VALUE_CHARS),
         )
 
 

@@ -18,7 +18,6 @@ from trivium.labels.blind import Material, material_of
 from trivium.labels.progress import certificate_hint, state_of
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, StoredLabel, Task
-from trivium.reports.html.fragments import folded
 from trivium.reports.html.judgement import marked
 from trivium.store.labels import answers_in
 from trivium.suites.sanitize import sanitise
@@ -125,9 +124,9 @@ def _shown(material: Material) -> dict[str, Any]:
     """Convert an item to what the page shows."""
     trace = material.trace
     return {
-        "input": marked(material.input_text, []),
-        "output": marked(material.output, []),
-        "references": [marked(text, []) for text in material.references if text],
-        "source": folded(material.source, at_most=200_000) if material.source else None,
+        "input": marked(material.input_text),
+        "output": marked(material.output),
+        "references": [marked(text) for text in material.references if text],
+        "source": marked(material.source, at_most=200_000),
         "spans": None if trace is None or not trace.spans else spans_table(level_of(trace).rows),
     }

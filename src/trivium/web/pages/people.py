@@ -16,7 +16,7 @@ from trivium.labels.people import shown_names, token_id
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
 from trivium.reports.document.blocks import Column, Table, table
-from trivium.reports.html.fragments import Folded, folded
+from trivium.reports.html.judgement import Marked, marked
 from trivium.store.browsing.attempts import position_of
 from trivium.web.errors import Refused
 from trivium.web.labellers import labeller_in
@@ -48,7 +48,7 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     found: Disagreement
-    texts: dict[str, Folded | None]
+    texts: dict[str, Marked | None]
     labels: tuple[tuple[str, str, str], ...]
     decided: str | None
     may_decide: bool
@@ -160,7 +160,7 @@ def _item(site: Site, queue: LabelQueue, each: Disagreement, names: Mapping[str,
     )
 
 
-def _texts(site: Site, each: Disagreement) -> dict[str, Folded | None]:
+def _texts(site: Site, each: Disagreement) -> dict[str, Marked | None]:
     """Input, output and first reference of an item, without what any judge said; empty if it was deleted."""
     try:
         run = run_of(site.store, each.run)
@@ -172,7 +172,7 @@ def _texts(site: Site, each: Disagreement) -> dict[str, Folded | None]:
         return {}
     texts = {"Input": found.input_text, "Output": found.output_text}
     texts |= {"Reference": found.references[0]} if found.references else {}
-    return {name: folded(text, at_most=TEXT_CHARS) for name, text in texts.items()}
+    return {name: marked(text, at_most=TEXT_CHARS) for name, text in texts.items()}
 
 
 def _decide(queues: LabelQueues, queue: LabelQueue, by: str, form: Mapping[str, str]) -> None:

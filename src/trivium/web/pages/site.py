@@ -20,13 +20,10 @@ import msgspec
 from litestar import MediaType, Request, Response, get
 from litestar.params import FromQuery, PathParameter
 from litestar.response import Redirect, Stream
-from markupsafe import Markup
 
 from trivium.errors import InputError, StoreError
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
-from trivium.reports.document.blocks import Block
-from trivium.reports.document.html import html
 from trivium.reports.escape import one_line
 from trivium.reports.html.shell import asset as report_asset
 from trivium.reports.html.shell import environment
@@ -188,7 +185,6 @@ class Site:
             "segment": segment,
             "run_name": run_name,
             "called": called,
-            "drawn": drawn,
         }
         templates.globals = {
             **reports.globals,
@@ -304,11 +300,6 @@ class Site:
             )
 
         return [asset_file]
-
-
-def drawn(blocks: Block | Iterable[Block] | None) -> Markup:
-    """Blocks as HTML; nothing for None."""
-    return html(blocks if isinstance(blocks, Iterable) else [blocks] if blocks else [])
 
 
 def called(run: RunRecord) -> str:
