@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from trivium.metrics.metric import Score, is_judge_fallback
-from trivium.reports import charts, wording
+from trivium.reports import wording
 from trivium.reports.disagreements import on_the_page
 from trivium.reports.document.blocks import (
     Block,
@@ -22,6 +22,7 @@ from trivium.reports.document.blocks import (
     Toned,
     table,
 )
+from trivium.reports.drawings.histogram import histogram
 from trivium.reports.escape import one_line
 from trivium.reports.slices import run_slices
 from trivium.reports.spread import spread
@@ -164,7 +165,7 @@ def _distributions(summary: Summary, drawn: Mapping[str, Distribution]) -> Itera
         values = drawn.get(name)
         if values is not None and values.worth_drawing:
             label = f"Attempts in each twentieth of 0 to 1: {', '.join(map(str, values.counts))}"
-            svg = charts.histogram(values.counts, mean=figure.mean, interval=figure.ci95)
+            svg = histogram(values.counts, mean=figure.mean, interval=figure.ci95)
             pictures.append(Picture(svg, label, name, f"n = {values.total:,}"))
     if pictures:
         note = Paragraph(("Bars: attempts. Line and band: the mean and its interval.",), "quiet")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from trivium.errors import InputError
-from trivium.reports import charts, wording
+from trivium.reports import wording
 from trivium.reports.document.blocks import Section
 from trivium.reports.document.html import html
 from trivium.reports.html import overview
@@ -57,8 +57,7 @@ def write_html(
         MissingExtra: If ``trivium[report]`` is not installed.
         InputError: If the file cannot be written.
     """
-    charts.load_altair()  # fail early if the extra is missing
-    templates = environment()
+    templates = environment()  # fails early if the extra is missing
     target = Path(path)
     distributions, times = Distributions(), RunTimes(group)
     with tempfile.TemporaryFile() as rendered, tempfile.TemporaryFile() as parts:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from trivium.errors import InputError
-from trivium.reports.charts import load_altair
+from trivium.errors import InputError, MissingExtra
 from trivium.reports.escape import one_line
 from trivium.reports.wording import counted
 from trivium.runs.artifacts.curve import CurveArtifact, Loss
@@ -31,6 +30,20 @@ BEST, HULL = "#2e7d4f", "#8b5fa8"
 PAPER, HALO, GRID = "white", "#fefefe", "#e5e7eb"
 
 Rows = list[dict[str, Any]]
+
+
+def load_altair() -> Any:
+    """The Altair module.
+
+    Raises:
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    try:
+        import altair
+        import vl_convert  # noqa: F401 - charts need both
+    except ImportError as error:
+        raise MissingExtra("report", "A picture of curves") from error
+    return altair
 
 
 def draw_curves(artifact: CurveArtifact, suffix: str) -> bytes:

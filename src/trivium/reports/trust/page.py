@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
-from trivium.reports.charts import load_altair
 from trivium.reports.document.blocks import (
     Block,
     Conclusion,
@@ -17,7 +16,7 @@ from trivium.reports.document.blocks import (
 )
 from trivium.reports.escape import one_line
 from trivium.reports.html.shell import page
-from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves, in_page_colours
+from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves, in_page_colours, load_altair
 from trivium.reports.trust.tables import (
     agreement_blocks,
     certificate_blocks,
