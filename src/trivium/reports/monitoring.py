@@ -10,7 +10,7 @@ from trivium.monitor.alerting.messages import Example, Message, duration, facts,
 from trivium.monitor.replay import Replayed
 from trivium.monitor.status import MonitorStatus
 from trivium.monitor.trials import Trial
-from trivium.monitor.windows import Estimate, Point, Resources
+from trivium.monitor.windows import COMPOSITE, Estimate, Point, Resources
 from trivium.reports.document.blocks import (
     VERDICTS,
     Answer,
@@ -55,7 +55,7 @@ def describe(status: MonitorStatus, surface: Surface, *, rows: int = MOST_ROWS) 
     if status.alerts:
         yield alerts_table(status.alerts, now=status.time)
     if status.window.samples:
-        yield table(FIGURES, status.window.figures, label="Figures of all traffic")
+        yield table(FIGURES, _distinct(status.window.figures), label="Figures of all traffic")
         yield _resources(status.window.resources[0])
         line = sparkline(status.series)
         if line or surface == "page":
@@ -230,6 +230,14 @@ def _samples_of(monitor: str, facet: str, value: str) -> Links:
     )
 
 
+def _distinct(figures: Sequence[Estimate]) -> Iterator[Estimate]:
+    """The figures but a composite that is the pass rate under another name, and has no thresholds."""
+    rate = figures[0] if figures else None
+    for each in figures:
+        if each.figure != COMPOSITE or each.status or rate is None or each.mean != rate.mean:
+            yield each
+
+
 def _examples(places: Mapping[str, tuple[str, str | None]]) -> list[Column[Example]]:
     """The columns of the worst cases."""
 
@@ -270,8 +278,11 @@ def samples_table(samples: Iterable[Sample], errors: Mapping[str, str]) -> Table
         samples: The samples.
         errors: Why those that failed did, by trace.
     """
+    shown = list(samples)
     columns = [*SAMPLES[:3], Column("output", lambda each: _answered(each, errors), "text"), *SAMPLES[3:]]
-    return table(columns, samples, label="Samples")
+    if any(each.score != each.passed for each in shown):
+        columns.insert(4, Column("composite", lambda each: number(each.score)))
+    return table(columns, shown, label="Samples")
 
 
 def _verdict(each: Sample) -> Mark:
@@ -284,7 +295,6 @@ SAMPLES: tuple[Column[Sample], ...] = (
     Column("time (UTC)", lambda each: Toned(moment(each.time), link=trace_address(each.trace)), "name"),
     Column("verdict", _verdict, "mark"),
     Column("input", lambda each: _asked(each.query, each.output), "text"),
-    Column("composite", lambda each: number(each.score)),
     Column("latency", lambda each: seconds(each.seconds)),
     Column("cost", lambda each: dollars(each.cost_usd)),
     Column(

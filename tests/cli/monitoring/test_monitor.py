@@ -56,6 +56,20 @@ def test_a_healthy_status_is_answered_first(url, capsys):
     assert "30,000 interactions" in shown
 
 
+@pytest.mark.parametrize(("scores", "shown"), [((1.0, 0.0), False), ((0.9, 0.2), True)])
+def test_a_composite_that_is_the_pass_rate_has_no_row_beside_it(url, capsys, scores, shown):
+    now = time.time()
+    samples = [sample(n, n % 2 == 0, score=scores[n % 2], time=now - 600 + n) for n in range(40)]
+    with Store(url) as store:
+        store_traffic(store, now)
+        store_samples(store, samples)
+        Watcher(store, [Monitored(name="support", settings=Settings(monitor=MonitorSettings()))]).look(now)
+    run_command(["monitor", "status", "--store", url])
+    found = capsys.readouterr().out
+    assert "pass rate" in found
+    assert ("composite" in found) is shown
+
+
 def test_a_status_shows_where_it_is_bad_and_its_alert(url, capsys):
     fill(url, good=False)
     shown = screen(capsys, "status", "--store", url, code=1)
