@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.sizes import sized
 from benchmarks.workers import cluster
-from trivium.runs.engines.ray_cluster import on_ray
+from trivium.runs.engines.ray_resampling import on_ray
 from trivium.trust.cluster_bootstrap import Groups
 from trivium.trust.resampling import Chunk, ChunkMap, Compute, Floats
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics

@@ -190,7 +190,7 @@ def chunk_map(engine: str) -> "Iterator[ChunkMap | None]":
     if engine == "local":
         yield None
         return
-    from trivium.runs.engines.ray_cluster import on_ray
+    from trivium.runs.engines.ray_resampling import on_ray
 
     with reserved_stdout(), on_ray() as found:
         yield found

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from tests.cli.trust.trust_commands import items, run_trust
 from tests.runs.ray.conftest import NODE, alive, lose_a_node
 from trivium.errors import TriviumError
-from trivium.runs.engines import ray_cluster
-from trivium.runs.engines.ray_cluster import on_ray
+from trivium.runs.engines import ray_resampling
+from trivium.runs.engines.ray_resampling import on_ray
 from trivium.trust.rater_agreement import agreement
 from trivium.trust.resampling import ChunkMap, over_resamples
 from trivium.trust.selective.inference import (
@@ -112,14 +112,14 @@ def answer(capfd, *words: str) -> dict:
 
 def test_a_command_gives_the_same_answer(cluster, tmp_path: Path, monkeypatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ray_cluster, "SECONDS_BETWEEN_REMINDERS", float("inf"))  # on a busy machine
-    computed = ray_cluster._replicates
+    monkeypatch.setattr(ray_resampling, "SECONDS_BETWEEN_REMINDERS", float("inf"))  # on a busy machine
+    computed = ray_resampling._computed
 
     def noisy(*given: Any) -> Iterator[np.ndarray]:
         print("(raylet) a node is lost")  # as Ray does whenever it likes: it must be no part of the answer
         yield from computed(*given)
 
-    monkeypatch.setattr(ray_cluster, "_replicates", noisy)
+    monkeypatch.setattr(ray_resampling, "_computed", noisy)
     options = (items(600), "--range", "0:1", "--bootstrap-resamples", "9000", "--created-at", "now")
     here, there = (answer(capfd, "curve", *options, "--engine", engine) for engine in ("local", "ray"))
     assert there == here
@@ -142,13 +142,13 @@ def dying(counts: np.ndarray) -> np.ndarray:
 
 
 def test_resamples_that_end_every_worker_end_the_command(cluster, monkeypatch) -> None:
-    monkeypatch.setattr(ray_cluster, "MOST_LOST", 1)
+    monkeypatch.setattr(ray_resampling, "MOST_LOST", 1)
     with on_ray() as chunk_map, pytest.raises(TriviumError, match="cannot compute the resamples: "):
         over_resamples(dying, 5, resamples=20, seed=0, rng="pcg64", chunk_map=chunk_map)
 
 
 def test_another_version_on_a_node_is_said(cluster, monkeypatch) -> None:
-    monkeypatch.setattr(ray_cluster, "__version__", "0.0.0")
+    monkeypatch.setattr(ray_resampling, "__version__", "0.0.0")
     with (
         on_ray() as chunk_map,
         pytest.raises(TriviumError, match=r"has Trivium .*, the run 0\.0\.0"),

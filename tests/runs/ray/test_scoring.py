@@ -1,7 +1,7 @@
 """Recorded outputs scored on a Ray cluster of two nodes on this machine, one of which is killed."""
 
 import gc
-import os
+import random
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,10 +20,9 @@ from trivium.agents.recorded import open_recorded
 from trivium.errors import InputError, MissingExtra, OutputsError, TriviumError
 from trivium.metrics.registry import REGISTERED
 from trivium.runs.engines import processes as engine
-from trivium.runs.engines import ray_workers
 from trivium.runs.engines.job import Task, packed
-from trivium.runs.engines.partition import LOST, PartScorer
-from trivium.runs.engines.ray_workers import Place, started
+from trivium.runs.engines.partition import LOST, PartScorer, ScoredPart
+from trivium.runs.engines.ray_workers import Part, PartQueue, Place, RemoteScorer
 from trivium.runs.pipeline import NoProgress
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.store import Store
@@ -203,16 +202,6 @@ def test_an_attempt_that_ends_its_workers_costs_only_its_own_scores(cluster, tmp
     assert sum("is not scored: the process that" in line for line in caplog.messages) == 1
 
 
-def test_workers_that_cannot_start_end_the_run(cluster, tmp_path: Path, monkeypatch) -> None:
-    for name in ("MOST_LOST", "LOST_STARTS"):
-        monkeypatch.setattr(ray_workers, name, 1)
-    monkeypatch.syspath_prepend(tmp_path)
-    here = f"if os.getpid() != {os.getpid()}:\n    os._exit(1)\n"
-    (tmp_path / "dies_elsewhere.py").write_text(f"import os\n{here}{OWN.replace('own_of_ray', 'own_dying')}")
-    with pytest.raises(TriviumError, match="no worker of the Ray cluster starts: "):
-        scored(tmp_path, "ray", engine="ray", workers=1, metrics=["dies_elsewhere:Own"])
-
-
 def test_a_run_that_is_stopped_is_resumed_elsewhere(cluster, one, tmp_path: Path) -> None:
     def stop() -> None:
         raise TriviumError("stopped")
@@ -238,21 +227,24 @@ def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     loaded = Suite.load(suite, repeats=2)
     job, part = job_of(tmp_path, loaded, open_recorded(str(outputs), loaded))
     content = packed(job)
+    scorer = RemoteScorer()
     # Facts of a worker's process, which is not this one.
     monkeypatch.setattr("trivium.runs.engines.ray_workers.share_cores", lambda processes: None)
     monkeypatch.setattr("trivium.runs.engines.ray_workers.THRESHOLDS_WHILE_SCORING", gc.get_threshold())
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     place = Place(tv.__version__, str(tmp_path), (), ())
+    with pytest.raises(TriviumError, match=r"has Trivium .*, the run 0\.0\.0: install the same"):
+        scorer.start(content, place._replace(version="0.0.0"))
     with pytest.raises(TriviumError, match=r"No module named 'a_module_of_nobody' \(every node needs"):
-        started(place._replace(modules=("a_module_of_nobody",)), content)
+        scorer.start(content, place._replace(modules=("a_module_of_nobody",)))
     with pytest.raises(TriviumError, match=r"/nowhere.*every node needs"):
-        started(place._replace(folder=f"{tmp_path}/nowhere"), content)
-    scorer = started(place, content)
+        scorer.start(content, place._replace(folder=f"{tmp_path}/nowhere"))
+    scorer.start(content, place)
     assert scorer.score(Task(part)).rows.evaluations == PartScorer(job).score(Task(part)).rows.evaluations
     outputs.rename(tmp_path / "elsewhere.jsonl")
     with pytest.raises(TriviumError, match="outputs.jsonl.*every node needs the suite, the outputs"):
-        started(place, content)
+        scorer.start(content, place)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
@@ -280,3 +272,60 @@ def test_what_only_the_process_of_the_run_can_do_is_refused(tmp_path: Path, monk
     assert "scores many outputs at once" in refused(outputs=str(outputs), **decided)
     monkeypatch.setattr("trivium.runs.engines.processes.find_spec", lambda name: None)
     assert 'pip install "trivium[ray]"' in refused(outputs=str(outputs))
+
+
+def result(indices: range) -> ScoredPart:
+    lines = [("", 0, str(index)) for index in indices]
+    return ScoredPart(rows=None, aggregation=None, warnings=lines)  # type: ignore[arg-type]
+
+
+def indices_of(finished: tuple[Task, ScoredPart]) -> list[str]:
+    task, scored = finished
+    lines = [text for _, _, text in scored.warnings]
+    assert lines == [str(index) for index in task.indices]
+    return lines
+
+
+def test_parts_come_in_order_whatever_is_lost() -> None:
+    """Workers finish in any order and lose parts at random; each attempt is stored once, in order."""
+    for seed in range(300):
+        rng = random.Random(seed)
+        ends = sorted(rng.sample(range(1, 60), 8))
+        parts = [range(a, b) for a, b in zip([0, *ends], [*ends, 60], strict=True)]
+        queue = PartQueue(map(Task, parts), size=rng.randint(1, 5))
+        out: list[str] = []
+        flying: list[Part] = []
+        most = 0
+        while not queue.done:
+            while (part := queue.next(idle=not flying)) is not None:
+                flying.append(part)
+            most = max(most, len(flying))
+            if flying:
+                part = flying.pop(rng.randrange(len(flying)))
+                chance = rng.random()
+                part.lost += chance < 0.2
+                if chance < 0.4:
+                    queue.again(part)
+                elif chance < 0.5 and len(part.task.indices) > 1:
+                    queue.one_by_one(part)
+                else:
+                    part.scored = result(part.task.indices)
+            for finished in queue.finished():
+                out += indices_of(finished)
+        assert out == [str(index) for index in range(60)]
+
+
+def test_a_queue_holds_no_more_than_its_size() -> None:
+    queue = PartQueue(map(Task, [range(2), range(2, 4), range(4, 6)]), size=2)
+    first, second = queue.next(idle=True), queue.next(idle=True)
+    assert first is not None
+    assert second is not None
+    assert queue.next(idle=True) is None
+    second.scored = result(second.task.indices)
+    assert list(queue.finished()) == []
+    assert queue.next(idle=True) is None
+    first.scored = result(first.task.indices)
+    assert list(map(indices_of, queue.finished())) == [["0", "1"], ["2", "3"]]
+    third = queue.next(idle=True)
+    assert third is not None
+    assert third.task.indices == range(4, 6)
