@@ -241,8 +241,8 @@ PROCESS_STEPS: dict[str, Callable[[Process], Any]] = {
     "critical path": lambda process: process.path,
     "time by agent, tool, kind": lambda process: (process.by_agent, process.by_tool, process.by_kind),
     "parallel sections": lambda process: process.concurrency.sections,
-    "retries and repeats": lambda process: process.repeated,
-    "loops": lambda process: process.looped,
+    "retries and repeats": lambda process: process.repeats.repeated,
+    "loops": lambda process: process.repeats.looped,
     "hand-offs and their loops": lambda process: (process.hand_offs, process.circuits),
     "unfinished": lambda process: process.unfinished,
 }

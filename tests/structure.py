@@ -42,7 +42,10 @@ def modules() -> dict[str, Path]:
 @cache
 def parsed(path: Path) -> ast.Module:
     """What a file holds; parsed once."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    source = path.read_text(encoding="utf-8")
+    with contextlib.suppress(SystemError):  # Python 3.11: another thread was parsing, too
+        return ast.parse(source)
+    return ast.parse(source)
 
 
 def has_content(path: Path) -> bool:

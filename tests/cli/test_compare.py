@@ -111,7 +111,7 @@ def test_peoples_own_run_is_no_base(outcome):
     outcome("run", papers, "--agent", "agent.py:review", "--metrics", "jaccard")
     code, _, err = outcome("compare")
     assert code == 2
-    assert "there is none to compare it with" in err
+    assert "of people's outputs, name both: trivium compare" in err
 
 
 def test_a_run_that_is_not_there_ends_with_2(run, outcome):

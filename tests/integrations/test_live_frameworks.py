@@ -173,7 +173,7 @@ def test_outside_of_an_evaluation_the_same_is_written_to_files(live, written):
 def test_the_files_are_shown(live, capsys):
     assert run_command(["traces", "show", str(live.folder / "logs" / "traces")]) == 0
     out = capsys.readouterr().out
-    for line in ("1 trace of format recorded", "3 agent, 8 llm", "tokens: 80 in, 16 out"):
+    for line in ("1 trace of format otlp", "3 agent, 8 llm", "tokens: 80 in, 16 out"):
         assert line in out
     assert "tool calls that failed: 1" in out
 

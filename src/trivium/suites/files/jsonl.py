@@ -63,6 +63,9 @@ class IdIndex:
         for numbers in (self.hashes, self._keys, self._positions):
             numbers.seal()
 
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"_latest": 0, "_read": (0, b"")}  # what was read last would travel, too
+
     def __len__(self) -> int:
         return len(self._keys)
 
