@@ -14,6 +14,7 @@ from trivium.monitor.alerting.messages import Message, text_of
 from trivium.monitor.monitored import monitored
 from trivium.store.live_alerts import add_mark, alerts_of
 from trivium.store.store import Store
+from trivium.web.pages.monitors import ROWS
 
 VERSIONS = ("1.3", "1.4", "1.5")
 SUITE = {"name": "support", "monitor": {"sample_rate": 1.0}}
@@ -86,7 +87,7 @@ def test_the_cause_leads_to_its_samples_and_what_to_label_is_a_list(page, drill)
     page.click("text=those that did not pass")
     assert page.locator("select[name=part]").input_value() == "version 1.5"
     assert page.locator("input[name=failed]").is_checked()
-    assert page.locator("#samples tbody tr").count() == 20
+    assert page.locator("#samples tbody tr").count() == ROWS
     assert complaints(page) == []
 
 
@@ -95,7 +96,7 @@ def test_samples_are_chosen_by_part_and_verdict(page, drill):
     page.select_option("select[name=part]", "version 1.5")
     page.check("input[name=failed]")
     page.click("text=Show")
-    assert page.locator("#samples tbody tr").count() == 20
+    assert page.locator("#samples tbody tr").count() == ROWS
     shown = page.locator("#samples tbody").inner_text()
     assert shown.count("It comes tomorrow.") == 0
-    assert shown.count("error: LookupError: no such order") == 20
+    assert shown.count("error: LookupError: no such order") == ROWS

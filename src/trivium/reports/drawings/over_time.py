@@ -65,6 +65,7 @@ def over_time_svg(status: MonitorStatus) -> str:
     for panel in _PANELS:
         drawn += _panel(panel, status.series, top + HEAD)
         top += HEAD + panel.height + GAP
+    drawn += _pointed_at(status.series, top - GAP)
     drawn += _marks(status, top - GAP)
     return element("svg", *drawn, viewBox=f"0 0 {WIDTH} {top}", class_="bars over-time", aria_hidden="true")
 
@@ -79,24 +80,40 @@ def _panel(panel: _Panel, points: tuple[Point, ...], top: float) -> list[str]:
         element("line", x1=0, x2=WIDTH, y1=base, y2=base),
         element("text", text(f"{panel.name}, {ends}"), x=0, y=top - 5),
     ]
-    for place, (point, (value, second)) in enumerate(zip(points, values, strict=True)):
+    for place, (value, second) in enumerate(values if known else ()):
         x = place * step + 1
-        shapes = [element("title", text(f"{moment(point.time)}: {_said(panel, point, value, second)}"))]
         if value is None:
-            shapes.append(element("path", d=f"M{x:.1f} {base} l6 -6 M{x + 8:.1f} {base} l6 -6"))
+            drawn.append(element("path", d=f"M{x:.0f} {base} l6 -6 M{x + 8:.0f} {base} l6 -6"))
         for kind, each in ((None, value), ("outline", second)):
             if each is not None:
-                tall = max(1.0, height * each / highest)
-                shapes.append(element("rect", x=x, y=base - tall, width=step - 2, height=tall, class_=kind))
-        drawn.append(element("g", *shapes))
+                tall = max(1, round(height * each / highest))
+                drawn.append(element("rect", x=x, y=base - tall, width=step - 2, height=tall, class_=kind))
     return drawn
 
 
-def _said(panel: _Panel, point: Point, value: float | None, second: float | None) -> str:
-    """What a bar says when it is pointed at."""
+def _pointed_at(points: tuple[Point, ...], bottom: float) -> list[str]:
+    """What each part of the window says when it is pointed at, in whichever panel."""
+    step = WIDTH / max(1, len(points))
+    return [
+        element(
+            "g",
+            element("title", text(f"{moment(point.time)}: {_said(point)}", at_most=400)),
+            element("rect", x=place * step, y=TOP, width=step, height=bottom - TOP, class_="whole"),
+        )
+        for place, point in enumerate(points)
+    ]
+
+
+def _said(point: Point) -> str:
+    if not point.resources.samples and not point.samples:
+        return "no sample"
+    return "; ".join(_said_of(panel, point) for panel in _PANELS)
+
+
+def _said_of(panel: _Panel, point: Point) -> str:
+    value, second = panel.value(point), panel.second(point) if panel.second else None
     if value is None:
-        known = point.resources.samples
-        return f"{panel.name} unknown of {counted(known, 'sample')}" if known else "no sample"
+        return f"{panel.name} unknown"
     more = "" if second is None else f", {panel.say(second)}"
     return f"{panel.name} {panel.say(value)}{more} ({counted(panel.samples(point), 'sample')})"
 

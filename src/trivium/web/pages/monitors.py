@@ -38,7 +38,7 @@ from trivium.web.pages.site import Form, Site, case_address, table_export
 
 __all__ = ["routes"]
 
-ROWS = 20
+ROWS = 12
 """Samples or alerts on a page."""
 
 SEARCHED = 1000
