@@ -96,9 +96,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return _Together(config, log)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure what each test takes."""
+    """Measure what each test takes, and fail none for garbage that was collected when the stack was full.
+
+    A parser that gives up on deep nesting does so at the end of the stack. If garbage is collected just
+    there, no finalizer can be called, whatever test it is of, and pytest cannot even say so.
+    """
     config.pluginmanager.register(CpuBudget())
+    fails = sys.unraisablehook
+
+    def unless_the_stack_was_full(unraisable: Any) -> None:
+        if not isinstance(unraisable.exc_value, RecursionError):
+            fails(unraisable)
+
+    sys.unraisablehook = unless_the_stack_was_full
 
 
 @pytest.hookimpl(wrapper=True)
