@@ -45,6 +45,10 @@ CONVERSATIONS = {
             },
         ],
     },
+    "OpenAI, a part whose type is no text": [
+        {"role": "user", "content": [{"type": ["text"], "text": "x"}, {"type": "text", "text": "q"}]},
+        {"role": "assistant", "content": [{"type": {}, "text": "x"}, {"type": "text", "text": "a"}]},
+    ],
     "Bedrock": [
         {"role": "user", "content": [{"text": "q"}]},
         {"role": "assistant", "content": [{"reasoningContent": {"text": "hm"}}, {"text": "a"}]},

@@ -22,7 +22,7 @@ _SPEAKERS: dict[str, Speaker] = {
     "model": "assistant",
 }
 _ROLES = frozenset({*_SPEAKERS, "system", "developer", "tool", "function"})
-_TEXT_PARTS = frozenset({None, "text", "input_text", "output_text"})
+_TEXT_PARTS = (None, "text", "input_text", "output_text")
 """Types of text parts; parts of other types (reasoning, tool calls, images) are left out of the text."""
 
 _NESTED = ("data", "kwargs")

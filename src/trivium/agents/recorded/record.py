@@ -109,7 +109,8 @@ class TraceFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     trace_id: str | None = None
 
 
-_TRACED_DECODER = msgspec.json.Decoder(_Traced)
+_DECODERS = (msgspec.json.Decoder(_Traced), msgspec.json.Decoder(Output))
+"""Of lines with a native trace, and of those whose trace is in a file."""
 
 ParsedLine = tuple[Output | None, list[Problem], tuple[str, ...]]
 """The parsed line, or None; every problem of it; and flags for what sanitising changed."""
@@ -118,10 +119,11 @@ ParsedLine = tuple[Output | None, list[Problem], tuple[str, ...]]
 def read_line(line: bytes, place: str) -> ParsedLine:
     """Parse a line, apart from its trace, which ``trace_problems`` and ``attempt_from`` read."""
     if not _SUSPECT.search(line):
-        try:
-            return _TRACED_DECODER.decode(line), [], ()
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # its trace is in a file, or the slower path below finds and describes the mistake
+        for decoder in _DECODERS:
+            try:
+                return decoder.decode(line), [], ()
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass  # the slower path below finds and describes the mistake
     raw = parse_line(line, place)
     return (None, [raw], ()) if isinstance(raw, Problem) else read_row(raw, place)
 

@@ -39,7 +39,7 @@ from trivium.traces.readers.json_input import (
     text,
     with_problems,
 )
-from trivium.traces.readers.span_records import Record, RecordsByTrace, unwrapped
+from trivium.traces.readers.span_records import Record, unwrapped, without_foreign
 from trivium.traces.trace import INCOMPLETE, Span, SpanKind, SpanUsage, Trace, TraceProblem
 from trivium.values import JsonObject, amount, dict_, dicts, sum_known
 
@@ -244,18 +244,15 @@ def _is_log(document: Record) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in order."""
-    records = RecordsByTrace("log of AgentNeo", marked='an object with "agent_calls" and "tool_calls"')
+    traces: list[Trace] = []
+    foreign: list[int] = []
     for position, document in enumerate(unwrapped(documents), start=1):
         if isinstance(document, dict) and (_is_log(document) or is_tree(document)):
-            records.add_span(document, str(position))
+            traces.append(_log(document) if _is_log(document) else tree_trace(document))
         else:
-            records.skip(position)
-    return records.traces(_trace_of_document, source)
-
-
-def _trace_of_document(_name: str, _record: Record, documents: list[Record]) -> Trace:
-    (document,) = documents
-    return _log(document) if _is_log(document) else tree_trace(document)
+            foreign.append(position)
+    marked = 'an object with "agent_calls" and "tool_calls"'
+    return without_foreign(traces, foreign, "log of AgentNeo", source=source, marked=marked)
 
 
 def _log(document: Record) -> Trace:

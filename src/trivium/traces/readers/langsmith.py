@@ -7,20 +7,11 @@ from typing import Any
 
 import msgspec
 
-from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
-from trivium.traces.normalize import normalise
+from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.outcome import total_usage
 from trivium.traces.readers.json_input import at, decoded, dollars, moment, read_usage, snake, text
-from trivium.traces.readers.span_records import (
-    Record,
-    RecordsByTrace,
-    count_usage_once,
-    first_record,
-    merge_span_records,
-    stated_handoff,
-    unwrapped,
-)
-from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace, nearest
+from trivium.traces.readers.span_records import Record, RecordFormat, SpanRecord, unwrapped
+from trivium.traces.trace import Span, SpanKind, SpanUsage, nearest
 from trivium.values import JsonObject, dict_, dicts, list_
 
 _KINDS: dict[str, SpanKind] = {"llm": "llm", "embedding": "llm", "tool": "tool", "retriever": "tool"}
@@ -67,27 +58,26 @@ def messages_of(record: Record) -> Iterator[JsonObject]:
             yield _fields(dict_(generation.get("message")))
 
 
-def span_of(nameless: str, record: Record) -> Span:
-    """Convert a run to a span; agents among LangGraph's chains are inferred later."""
+def _read(record: Record, _: Record) -> SpanRecord:
+    """What a run says of its span; agents among LangGraph's chains are inferred later."""
     metadata = metadata_of(record)
     type_ = text(record, "run_type") or "chain"
     name = text(record, "name") or text(dict_(record.get("serialized")), "name") or type_
     kind = _kind(type_, record, metadata)
     ok, error = _outcome(record)
-    return Span(
-        id=text(record, "id") or nameless,
+    span = Span(
+        id="",
         kind=kind,
         name=_model(record, metadata) or name if kind == "llm" else name,
-        parent=text(record, "parent_run_id"),
         agent=name if kind == "agent" else None,
-        start=moment(record.get("start_time")),
-        end=moment(record.get("end_time")),
         ok=ok,
         input=_input(record) if kind == "tool" else record.get("inputs"),
         output=_output(record) if kind == "tool" else record.get("outputs"),
         usage=usage_of(record, list(messages_of(record))) if kind == "llm" else None,
-        attributes=_attributes(type_, name, kind, metadata, error, record),
+        attributes=_attributes(type_, name, kind, metadata, record),
     )
+    states = dict_(record.get("inputs")) if kind == "other" and name.lower() == "handoff" else None
+    return SpanRecord(span, error, states, graph_run(record))
 
 
 def _kind(type_: str, record: Record, metadata: JsonObject) -> SpanKind:
@@ -150,9 +140,7 @@ def _output(record: Record) -> Any:
 _METADATA_KEYS = ("langgraph_node", "langgraph_step", "langgraph_triggers")
 
 
-def _attributes(
-    type_: str, name: str, kind: SpanKind, metadata: JsonObject, error: Any, record: Record
-) -> JsonObject:
+def _attributes(type_: str, name: str, kind: SpanKind, metadata: JsonObject, record: Record) -> JsonObject:
     attributes = {"run_type": type_} | {key: metadata[key] for key in _METADATA_KEYS if key in metadata}
     if kind == "llm":
         attributes["run_name"] = name
@@ -160,48 +148,51 @@ def _attributes(
         attributes["handoff"] = True
     if type_ == "retriever":
         attributes["retrieval"] = True
-    if error:
-        attributes["error"] = error
     if record.get("tags"):
         attributes["tags"] = record["tags"]
     return attributes
 
 
-_WRAPPERS = ("runs", "post", "patch")
+_HOLDERS = ("runs", "post", "patch")
 _THREADS = ("thread_id", "conversation_id")
-
-
-def sniff(document: Any) -> bool:
-    """Whether a JSON value is a run, or holds runs."""
-    record = first_record(document, *_WRAPPERS)
-    return record is not None and _is_run(record)
 
 
 def _is_run(record: Record) -> bool:
     return "run_type" in record or "dotted_order" in record
 
 
-def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
-    """The traces of a file, in the order in which they are first named."""
-    records = RecordsByTrace("run of LangSmith", marked="an object with a run_type")
-    for trace, record in _with_traces(list(_flat(documents, records))):
-        records.add_span(record, trace)
-    return records.traces(_trace, source)
+def _runs(documents: Sequence[Any]) -> list[tuple[int, Record]]:
+    """Every run with its trace: as stated, else that of the nearest run above, else the topmost run."""
+    placed = list(_flat(documents))
+    known: dict[str, str] = {}
+    above: dict[str, str | None] = {}
+    for _, record in placed:
+        name, trace = text(record, "id"), text(record, "trace_id")
+        if name is not None:
+            above.setdefault(name, text(record, "parent_run_id"))
+            if trace is not None:
+                known.setdefault(name, trace)
+    for name, parent in above.items():
+        if parent not in above:  # the topmost run, in the file or not
+            known.setdefault(parent or name, parent or name)
+    for _, record in placed:
+        record["trace_id"] = text(record, "trace_id") or nearest(text(record, "id"), above, known, "")
+    return placed
 
 
-def _flat(documents: Sequence[Any], records: RecordsByTrace) -> Iterator[Record]:
-    """Every run, parents before their nested children; does not recurse."""
-    for position, item in enumerate(unwrapped(documents, *_WRAPPERS), start=1):
+def _flat(documents: Sequence[Any]) -> Iterator[tuple[int, Record]]:
+    """Every run, parents before their nested children, with its position; no run for anything else."""
+    for position, item in enumerate(unwrapped(documents, *_HOLDERS), start=1):
         top = snake(item) if isinstance(item, dict) else {}
         if not _is_run(top) and "child_runs" not in top:
-            records.skip(position)
+            yield position, {}
             continue
         stack: list[tuple[Record, str | None, str | None]] = [(top, None, None)]
         while stack:
             value, parent, trace = stack.pop()
-            record = {key: field for key, field in value.items() if key != "child_runs"}
+            record = {"run_type": None} | {key: field for key, field in value.items() if key != "child_runs"}
             _complete(record, parent, trace)
-            yield record
+            yield position, record
             name, inner = text(record, "id"), text(record, "trace_id")
             nested = [snake(child) for child in reversed(dicts(value.get("child_runs")))]
             stack += [(child, name, inner) for child in nested]
@@ -236,44 +227,7 @@ def _start(segment: str) -> float | None:
         return None
 
 
-def _with_traces(records: list[Record]) -> Iterator[tuple[str, Record]]:
-    """The runs with their traces: as stated, else that of the nearest run above, else the topmost run."""
-    known: dict[str, str] = {}
-    above: dict[str, str | None] = {}
-    for record in records:
-        name, trace = text(record, "id"), text(record, "trace_id")
-        if name is not None:
-            above.setdefault(name, text(record, "parent_run_id"))
-            if trace is not None:
-                known.setdefault(name, trace)
-    for name, parent in above.items():
-        if parent not in above:  # the topmost run, in the file or not
-            known.setdefault(parent or name, parent or name)
-    for record in records:
-        yield text(record, "trace_id") or nearest(text(record, "id"), above, known, ""), record
-
-
-def _trace(name: str, _: Record, records: list[Record]) -> Trace:
-    records, repeats = merge_span_records(records, end_key="end_time")
-    spans = [span_of(f"run-{index}", record) for index, record in enumerate(records)]
-    stated = [
-        message
-        for span, record in zip(spans, records, strict=True)
-        if span.kind == "other" and span.name.lower() == "handoff"
-        for message in stated_handoff(dict_(record.get("inputs")), span.start)
-    ]
-    trace = normalise(
-        spans,
-        stated,
-        trace_id=name,
-        problems=repeats,
-        metadata=_metadata(records),
-        nested=True,
-    )
-    return count_usage_once(with_graph_agents(trace, [graph_run(record) for record in records], stated))
-
-
-def _metadata(records: list[Record]) -> JsonObject:
+def _metadata(_: Record, records: list[Record]) -> JsonObject:
     """Metadata of the trace from its first root: name, tags and thread."""
     for record in records:
         if text(record, "parent_run_id") is None:
@@ -331,3 +285,18 @@ def _first_usage(holder: Record, paths: Sequence[tuple[str, ...]]) -> SpanUsage 
         if (usage := read_usage(fields, _INPUT, _OUTPUT)) is not None:
             return msgspec.structs.replace(usage, cost_usd=dollars(fields.get("total_cost")))
     return None
+
+
+_FORMAT = RecordFormat(
+    what="run of LangSmith",
+    marked="an object with a run_type",
+    holders=_HOLDERS,
+    parent="parent_run_id",
+    start="start_time",
+    end="end_time",
+    is_span=_is_run,
+    listed=_runs,
+    read=_read,
+    metadata=_metadata,
+)
+sniff, read_traces = _FORMAT.sniff, _FORMAT.read_traces
