@@ -130,7 +130,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     if placed := [item.nodeid for item in session.items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"the name of a test has an address: {placed[0]}")
-    gc.collect()
     gc.freeze()
 
 

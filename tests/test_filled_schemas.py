@@ -6,7 +6,6 @@ from typing import Literal
 
 import jsonschema
 import pytest
-from anthropic import transform_schema
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
@@ -48,6 +47,8 @@ def test_a_filled_schema_is_valid(seed):
 
 @given(st.integers(-50, 50), st.integers(0, 50), st.booleans(), st.integers())
 def test_bounds_stated_in_the_description_hold(low, wide, whole, seed):
+    from anthropic import transform_schema
+
     schema = {"type": "integer", "minimum": low, "maximum": low + wide}
     if not whole:
         schema["type"] = "number"

@@ -6,14 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import anthropic
 import httpx
 import msgspec
-import openai
 import pytest
-from anthropic import Anthropic
-from openai import OpenAI
-from pydantic_ai import NativeOutput, ToolOutput
 
 from tests.judge_clients import CLAUDE, GOOD, Clarity, chat, claude, through
 from tests.judge_server import (
@@ -36,13 +31,13 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
-@pytest.mark.parametrize("output", [ToolOutput(Clarity), NativeOutput(Clarity)], ids=["tool", "native"])
+@pytest.mark.parametrize("output", ["tool", "native"])
 def test_each_format_gives_pydantic_ai_what_the_test_sets(api, output):
     with JudgeServer(answer=lambda question: GOOD) as server:
         result = through(server, api, output)
     assert result.output == Clarity(**GOOD)
     assert [question.api for question in server.requests] == [api]
-    assert server.requests[0].tool == ("final_result" if isinstance(output, ToolOutput) else None)
+    assert server.requests[0].tool == ("final_result" if output == "tool" else None)
     assert result.usage.input_tokens > 0
     assert result.usage.output_tokens > 0
 
@@ -50,7 +45,7 @@ def test_each_format_gives_pydantic_ai_what_the_test_sets(api, output):
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
 def test_the_default_answer_is_valid_and_the_same_for_the_same_prompt(api):
     with JudgeServer() as server:
-        first, second = [through(server, api, NativeOutput(Clarity)).output for _ in range(2)]
+        first, second = [through(server, api, "native").output for _ in range(2)]
     assert first == second
     assert 3 <= first.score <= 4
     assert first.evidence_quotes[0] in "How clear is this text about the sea?"
@@ -90,6 +85,8 @@ def test_log_probabilities_come_as_they_were_given_and_only_for_text():
 
 
 def test_the_responses_format_gives_log_probabilities_when_they_are_included():
+    from openai import OpenAI
+
     with JudgeServer() as server, OpenAI(base_url=server.openai_url, api_key="k", max_retries=0) as client:
         included = ["message.output_text.logprobs"]
         response = client.responses.create(model="gpt-4o", input="Clear?", include=included, top_logprobs=1)
@@ -101,18 +98,20 @@ def test_the_responses_format_gives_log_probabilities_when_they_are_included():
 @pytest.mark.parametrize(
     ("reaction", "raised"),
     [
-        (failure(429, retry_after=3), openai.RateLimitError),
-        (failure(500), openai.InternalServerError),
-        (failure(401), openai.AuthenticationError),
-        (RESET, openai.APIConnectionError),
-        (CUT, openai.APIConnectionError),
-        (HANG, openai.APITimeoutError),
-        (STALL, openai.APITimeoutError),
+        (failure(429, retry_after=3), "RateLimitError"),
+        (failure(500), "InternalServerError"),
+        (failure(401), "AuthenticationError"),
+        (RESET, "APIConnectionError"),
+        (CUT, "APIConnectionError"),
+        (HANG, "APITimeoutError"),
+        (STALL, "APITimeoutError"),
     ],
 )
 def test_a_fault_is_what_the_openai_client_takes_it_for(reaction, raised):
+    import openai
+
     with JudgeServer(plan=at({0: reaction})) as server:
-        with pytest.raises(raised) as caught:
+        with pytest.raises(getattr(openai, raised)) as caught:
             chat(server, timeout=0.2 if reaction in (HANG, STALL) else 60)
         assert chat(server).choices[0].message.content
     if reaction.retry_after is not None:
@@ -122,15 +121,17 @@ def test_a_fault_is_what_the_openai_client_takes_it_for(reaction, raised):
 @pytest.mark.parametrize(
     ("reaction", "raised"),
     [
-        (failure(429), anthropic.RateLimitError),
-        (failure(529), anthropic.InternalServerError),
-        (RESET, anthropic.APIConnectionError),
-        (HANG, anthropic.APITimeoutError),
+        (failure(429), "RateLimitError"),
+        (failure(529), "InternalServerError"),
+        (RESET, "APIConnectionError"),
+        (HANG, "APITimeoutError"),
     ],
 )
 def test_a_fault_is_what_the_anthropic_client_takes_it_for(reaction, raised):
+    import anthropic
+
     with JudgeServer(plan=at({0: reaction})) as server:
-        with pytest.raises(raised) as caught:
+        with pytest.raises(getattr(anthropic, raised)) as caught:
             claude(server, timeout=0.2 if reaction is HANG else 60)
         assert claude(server).content[0].text
     if reaction.kind == "failure":
@@ -139,6 +140,8 @@ def test_a_fault_is_what_the_anthropic_client_takes_it_for(reaction, raised):
 
 @pytest.mark.parametrize("reaction", [MALFORMED, TRUNCATED])
 def test_a_broken_output_is_no_json_in_every_format(reaction):
+    from openai import OpenAI
+
     form = {"type": "json_schema", "schema": Clarity.model_json_schema()}
     with JudgeServer(plan=lambda question: reaction) as server:
         first = chat(
@@ -165,6 +168,8 @@ def test_an_answer_that_drips_comes_whole_though_no_read_waits_long():
 
 
 def test_a_refusal_is_sent_in_each_format():
+    from openai import OpenAI
+
     with JudgeServer(plan=lambda question: REFUSAL) as server:
         assert chat(server).choices[0].message.refusal
         assert claude(server).stop_reason == "refusal"
@@ -179,6 +184,8 @@ def test_a_body_that_is_no_json_reaches_the_client():
 
 
 def test_an_anthropic_stream_says_the_same_as_the_whole_message():
+    from anthropic import Anthropic
+
     tool = {"name": "clarity", "input_schema": Clarity.model_json_schema()}
     asked = {"tools": [tool], "tool_choice": {"type": "tool", "name": "clarity"}}
     with JudgeServer(answer=lambda question: GOOD) as server:

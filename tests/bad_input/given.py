@@ -1,6 +1,7 @@
 """What a user gives to the commands, how they end and what they say."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,12 +48,14 @@ def of_suite(*messages: str, **keys) -> Row:
 class Folder:
     """A working folder with a good suite, good outputs, and a store that holds a finished run."""
 
-    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self, path: Path, run: str, first_run: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    ) -> None:
         self.path = path
-        self.run = ""
+        self.run = run
+        self.first_run = first_run
         self._capsys = capsys
-        self.first_run = self.stored()
-        self.run = json.loads(self.first_run[0].splitlines()[0])["run"]
+        self._files = self._stored_files()
 
     def call(self, command: str | list[str]) -> tuple[int, str, str]:
         words = command.split() if isinstance(command, str) else command
@@ -63,7 +66,17 @@ class Folder:
 
     def stored(self) -> tuple[str, ...]:
         """All that is stored of the first run."""
-        oldest = json.loads(self.call("list --json")[1])[-1]["run"]
-        return tuple(
-            self.call(f"export {oldest} --what {what}")[1] for what in ("scores", "attempts", "summary")
-        )
+        if self._stored_files() == self._files:
+            return self.first_run
+        return exported(lambda command: self.call(command)[1])[1]
+
+    def _stored_files(self) -> dict[str, bytes]:
+        """What a reader of the store would read; SQLite makes the index of its journal anew."""
+        files = (self.path / ".trivium").rglob("*")
+        return {str(each): each.read_bytes() for each in files if each.is_file() and each.suffix != ".db-shm"}
+
+
+def exported(call: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
+    """The oldest run of the store here, and all that is stored of it."""
+    run = json.loads(call("list --json"))[-1]["run"]
+    return run, tuple(call(f"export {run} --what {what}") for what in ("scores", "attempts", "summary"))

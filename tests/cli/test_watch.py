@@ -72,16 +72,16 @@ def calls(folder: Path) -> int:
     return len((folder / "calls.log").read_text())
 
 
-def test_a_prompt_an_imported_module_and_the_suite_start_the_next_run_and_ctrl_c_ends(folder):
+def test_an_imported_module_and_the_suite_start_the_next_run_and_ctrl_c_ends(folder):
     watching = Watching(folder)
     try:
         first = watching.until_waiting()
         assert "0 of 4 passed" in first
         assert calls(folder) == 4
 
-        (folder / "prompt.txt").write_text("yes")
+        (folder / "words.py").write_text("def said(text):\n    return 'yes'\n")
         second = watching.until_waiting()
-        assert "Changed: prompt.txt" in second
+        assert "Changed: words.py" in second
         assert "4 of 4 passed" in second
         assert "against" in second  # the comparison with the first run
         assert calls(folder) == 8
@@ -97,12 +97,6 @@ def test_a_prompt_an_imported_module_and_the_suite_start_the_next_run_and_ctrl_c
         third = watching.until_waiting()
         assert "cosine" in third
         assert calls(folder) == 8  # the stored attempts are scored again
-
-        (folder / "words.py").write_text("def said(text):\n    return text + ' indeed'\n")
-        fourth = watching.until_waiting()
-        assert "Changed: words.py" in fourth
-        assert "0 of 4 passed" in fourth
-        assert calls(folder) == 12
     finally:
         watching.process.send_signal(signal.SIGINT)
         watching.process.communicate(timeout=LIMIT)

@@ -1,6 +1,5 @@
 """Data sets of Hugging Face, and other rows, as suites."""
 
-import datasets
 import pytest
 
 import trivium as tv
@@ -19,13 +18,17 @@ ROWS = {
 
 
 @pytest.fixture(autouse=True)
-def _quiet(monkeypatch):
+def datasets(monkeypatch):
+    """The library, which says nothing and stays here."""
+    import datasets
+
     datasets.disable_progress_bars()
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    return datasets
 
 
 @pytest.fixture
-def squad():
+def squad(datasets):
     return datasets.Dataset.from_dict(ROWS)
 
 
@@ -50,7 +53,7 @@ def test_rows_of_any_kind_will_do():
     )
 
 
-def test_a_folder_a_file_and_a_split_are_read(tmp_path, squad):
+def test_a_folder_a_file_and_a_split_are_read(tmp_path, datasets, squad):
     squad.save_to_disk(tmp_path / "one")
     datasets.DatasetDict({"train": squad, "test": squad.select([1])}).save_to_disk(tmp_path / "two")
     (arrow,) = (tmp_path / "one").glob("*.arrow")
@@ -92,7 +95,7 @@ def test_a_column_that_there_is_not_is_named(squad, columns, what):
         tv.Suite.from_dataset(squad, columns=columns)
 
 
-def test_rows_without_anything_asked_say_so():
+def test_rows_without_anything_asked_say_so(datasets):
     with pytest.raises(SuiteError, match=r"name it: input=COLUMN. There are: a, b"):
         tv.Suite.from_dataset([{"a": 1, "b": 2}])
     with pytest.raises(SuiteError, match="row 1: expected a mapping, found int"):
@@ -103,7 +106,7 @@ def test_rows_without_anything_asked_say_so():
         tv.Suite.from_dataset(datasets.Dataset.from_dict({"input": []}))
 
 
-def test_what_json_cannot_hold_is_left_out():
+def test_what_json_cannot_hold_is_left_out(datasets):
     picture = {"bytes": b"\x89PNG", "path": None}
     kinds = {"input": datasets.Value("string"), "answer": datasets.Value("int64")}
     kinds |= {"image": datasets.Image(decode=False), "raw": datasets.Value("binary")}

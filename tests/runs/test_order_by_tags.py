@@ -66,7 +66,7 @@ MEANS = [
 def test_wrong_decisions_are_rare_at_the_limit_whatever_the_means_of_the_strata(means):
     """The mean over all is the limit, so either answer counts as wrong."""
     assert sum(means[tag] * size for tag, size in MIXED.items()) == pytest.approx(50)
-    rng, worlds, wrong = np.random.default_rng(2), 100, 0
+    rng, worlds, wrong = np.random.default_rng(2), 60, 0
     settings = Settings(gates={"a": Gate(at_least=0.5)}, until_decided=True)
     for world in range(worlds):
         order = GroupOrder(f"run {world}", tagged(MIXED))
@@ -82,7 +82,7 @@ def test_wrong_decisions_are_rare_at_the_limit_whatever_the_means_of_the_strata(
 
 @pytest.mark.parametrize(("mean", "wrong"), [(0.0, "fail"), (-0.1, "pass")])
 def test_wrong_comparisons_are_rare_although_one_tag_gains_and_another_loses(mean, wrong):
-    rng, worlds, count = np.random.default_rng(4), 100, 0
+    rng, worlds, count = np.random.default_rng(4), 50, 0
     of_tag = {"a": mean + 0.3, "b": mean - 0.5, "c": mean}
     for world in range(worlds):
         order = GroupOrder(f"run {world}", tagged(MIXED))

@@ -203,7 +203,7 @@ def differences(rng, kind, mean, groups):
 @pytest.mark.parametrize("kind", ["independent", "clustered", "skewed", "mostly zero"])
 @pytest.mark.parametrize(("mean", "wrong"), [(0.0, "fail"), (-0.05, "pass")])
 def test_wrong_decisions_are_rare_at_the_limits(kind, mean, wrong):
-    rng, worlds, count = np.random.default_rng([7, len(kind)]), 80, 0
+    rng, worlds, count = np.random.default_rng([7, len(kind)]), 40, 0
     for _ in range(worlds):
         one = Difference(margin=0.05, level=0.95, largest=6 if kind == "clustered" else 1)
         for group in differences(rng, kind, mean, 100):
@@ -225,7 +225,7 @@ def test_balanced_stops_when_a_loss_is_likely_enough(url):
 
 def test_balanced_asks_fewer_cases_than_a_proof_takes():
     rng, asked = np.random.default_rng(3), dict.fromkeys(("balanced", "proof"), 0)
-    for _ in range(10):
+    for _ in range(6):
         values = [float(rng.random() < 0.55) - float(rng.random() < 0.5) for _ in range(300)]
         for policy in ("balanced", "proof"):
             one = Difference(margin=0.02, level=0.95, largest=1, policy=policy)
@@ -239,7 +239,7 @@ def test_balanced_asks_fewer_cases_than_a_proof_takes():
 
 @pytest.mark.parametrize(("difference", "wrong"), [(-0.15, "pass"), (0.05, "fail")])
 def test_with_all_looks_in_it_balanced_is_rarely_wrong_about_what_is_no_close_call(difference, wrong):
-    rng, worlds, errors = np.random.default_rng(11), 60, 0
+    rng, worlds, errors = np.random.default_rng(11), 30, 0
     for _ in range(worlds):
         one, seen = Difference(margin=0.02, level=0.95, largest=1, policy="balanced"), []
         while not one.decided and len(seen) < 200:

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
 
 import trivium as tv
 from trivium.cli.main import run_command
@@ -33,7 +31,7 @@ QUESTIONS = [
 
 
 @asynccontextmanager
-async def asking(client: Client, seen: list[float] | None = None) -> AsyncIterator[Ask]:
+async def asking(client: Any, seen: list[float] | None = None) -> AsyncIterator[Ask]:
     """Calls tools and returns their text; a failure is a text that begins with ``failed:``."""
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -56,7 +54,10 @@ async def until(true: Callable[[], bool]) -> None:
         await asyncio.sleep(0.05)
 
 
-def within(folder: Path, *, allow_run: bool = False) -> Client:
+def within(folder: Path, *, allow_run: bool = False) -> Any:
+    """The SDK's client of a server in this process; the SDK takes a second to import."""
+    from mcp import Client
+
     return Client(make_server(Project(folder, f"sqlite:///{folder}/.trivium/store.db", allow_run=allow_run)))
 
 
@@ -86,6 +87,9 @@ def test_from_nothing_to_a_gated_change_in_ten_calls_over_stdio(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a model does that has a repository with a function and no evaluation."""
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters
+
     (tmp_path / "app.py").write_text(
         "def answer(question):\n    print('noise')\n    return 'Paris or Lima or Vientiane'\n"
     )

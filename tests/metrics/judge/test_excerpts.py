@@ -2,8 +2,6 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.metrics.pairwise import cosine_similarity
 
 from trivium.agents.attempt import Attempt, ChatMessage, dialogue
 from trivium.metrics.judge.evidence import passages
@@ -46,6 +44,9 @@ def test_passages_stand_in_the_order_of_the_document():
 
 
 def test_the_nearest_passage_is_that_of_scikit_learn():
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.metrics.pairwise import cosine_similarity
+
     output = "Speech of children is studied at length."
     parts = passages(DOCUMENT)
     vectors = TfidfVectorizer(stop_words="english", ngram_range=(1, 2))

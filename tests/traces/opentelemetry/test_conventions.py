@@ -5,9 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
-from openinference.instrumentation.langchain import LangChainInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -550,6 +547,10 @@ def test_documents_beyond_those_that_are_read_are_told():
 
 
 def test_what_langchain_s_instrumentation_records_of_a_retriever_is_read():
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
+    from openinference.instrumentation.langchain import LangChainInstrumentor
+
     class Search(BaseRetriever):
         def _get_relevant_documents(self, query, *, run_manager):
             found = Document(id="a", page_content="A text", metadata={"source": "a.pdf"})
