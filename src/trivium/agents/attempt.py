@@ -201,7 +201,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
         reward: The recorded reward, in [0, 1], or None.
         error: Why the attempt failed, or None.
         flags: What sanitising changed, such as ``lone_surrogates`` or ``nul``;
-            see :func:`trivium.suites.sanitize.sanitise`.
+            see :func:`trivium.safe_text.sanitise`.
         metadata: Any further data; not interpreted.
         world: What became of the suite's world, or None.
         messages: The conversation that was held, in order, if it was one; ``output`` is the last reply.

@@ -10,7 +10,7 @@ import msgspec
 
 from trivium.agents.attempt import USER_FAILED, AgentAdapter, AgentResponse, ChatMessage, Request, Usage
 from trivium.agents.response import secret_flags
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 from trivium.traces.conversations import as_turn
 from trivium.traces.normalize import normalise
 from trivium.traces.trace import TURN, Message, Span, Trace, TraceProblem

@@ -8,7 +8,7 @@ from threading import current_thread, main_thread
 from trivium.agents.attempt import AgentFailure, ResourcesExhausted
 from trivium.http import is_retryable_status, retry_after_seconds
 from trivium.masking import mask
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 from trivium.values import is_number
 
 LONGEST_ERROR = 2_000

@@ -21,7 +21,7 @@ from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, AgentResponse, 
 from trivium.agents.failures import shown
 from trivium.errors import TraceError, suggest
 from trivium.masking import OutputMasker
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 from trivium.traces.conversation import answer_in
 from trivium.traces.native import native_trace
 from trivium.traces.trace import TASK_REQUEST, Trace

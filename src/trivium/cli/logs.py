@@ -111,7 +111,7 @@ def print_errors(command: Callable[[], Any]) -> int:
 
         if not isinstance(error, TriviumError):
             raise
-        from trivium.reports.escape import visible
+        from trivium.safe_text import visible
 
         click.echo(f"Error: {visible(str(error))}", err=True)
         return WRONG_INPUT

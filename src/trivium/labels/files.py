@@ -11,10 +11,10 @@ from trivium.labels.records import checked_name, key_of, noted
 from trivium.runs.items.files import RunAttempts, read_records
 from trivium.runs.items.join import attempts_of
 from trivium.runs.items.records import Label
+from trivium.safe_text import sanitise
 from trivium.store.labels import add_labels, find_queues, stored_labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.suites.sanitize import sanitise
 
 __all__ = ["LABEL_COLUMNS", "Imported", "import_labels", "label_rows"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import InputError
+from trivium.safe_text import sanitise
 from trivium.store.labels import Answer, Choice, How, LabelQueue, QueueSettings, StoredLabel, Task
-from trivium.suites.sanitize import sanitise
 
 __all__ = ["Answer", "Choice", "How", "LabelQueue", "Population", "QueueSettings", "StoredLabel", "Task"]
 

@@ -1,15 +1,16 @@
-"""Computes the composite and the verdict of an attempt from its scores.
+"""Says which scores of an attempt are missing, and computes its composite and its verdict.
 
 Definition: docs/definitions/scores.md#composite.
 """
 
 from collections.abc import Container, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.response import SECRETS_MASKED, masked_value
-from trivium.metrics.metric import Score, ScoreLike, Status, is_judge_fallback, is_missing
+from trivium.metrics.metric import Score, Status
 from trivium.suites.rubrics.built_in import AGENT
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import CompositeSettings, PassRule, Settings, Thresholds
@@ -18,6 +19,41 @@ TOLERANCE = 1e-9
 """A composite this little below a threshold reaches it, because of rounding in binary."""
 
 RECOMMENDATION_WEIGHTS = {"accept": 1.0, "weak_accept": 0.7, "weak_reject": -0.7, "reject": -1.0}
+
+
+class ScoreLike(Protocol):
+    """The attributes that a full score and its stored outline share; see :class:`Score`."""
+
+    @property
+    def tier(self) -> str:
+        """text, judge or trace."""
+
+    @property
+    def value(self) -> float | None:
+        """In [0, 1], or None."""
+
+    @property
+    def status(self) -> str:
+        """ok, fallback, abstained, skipped or error."""
+
+    @property
+    def missing(self) -> bool:
+        """Whether a skipped score counts as missing."""
+
+
+def is_judge_fallback(score: ScoreLike) -> bool:
+    """Whether the value is the fallback for a judgement: another quantity that decides nothing."""
+    return score.tier == "judge" and score.status == "fallback"
+
+
+def is_unavailable(score: ScoreLike) -> bool:
+    """Whether the score is missing because of an error, or because no judge answered."""
+    return score.status == "error" or score.missing or is_judge_fallback(score)
+
+
+def is_missing(score: ScoreLike) -> bool:
+    """Whether the score is missing for any reason (docs/definitions/scores.md#missing-scores)."""
+    return score.status == "abstained" or is_unavailable(score)
 
 
 class Composite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 
@@ -60,41 +60,6 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def not_given(self) -> Any:
         """Parts of a judge's answer that it lacks and that no score needs; None if there is none."""
         return self.detail.get("not_given")
-
-
-class ScoreLike(Protocol):
-    """The attributes that a full score and its stored outline share; see :class:`Score`."""
-
-    @property
-    def tier(self) -> str:
-        """text, judge or trace."""
-
-    @property
-    def value(self) -> float | None:
-        """In [0, 1], or None."""
-
-    @property
-    def status(self) -> str:
-        """ok, fallback, abstained, skipped or error."""
-
-    @property
-    def missing(self) -> bool:
-        """Whether a skipped score counts as missing."""
-
-
-def is_judge_fallback(score: ScoreLike) -> bool:
-    """Whether the value is the fallback for a judgement: another quantity that decides nothing."""
-    return score.tier == "judge" and score.status == "fallback"
-
-
-def is_unavailable(score: ScoreLike) -> bool:
-    """Whether the score is missing because of an error, or because no judge answered."""
-    return score.status == "error" or score.missing or is_judge_fallback(score)
-
-
-def is_missing(score: ScoreLike) -> bool:
-    """Whether the score is missing for any reason (docs/definitions/scores.md#missing-scores)."""
-    return score.status == "abstained" or is_unavailable(score)
 
 
 class MetricInput(msgspec.Struct, frozen=True):

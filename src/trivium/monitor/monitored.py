@@ -9,9 +9,9 @@ import msgspec
 from trivium.errors import InputError, Problem, raise_problems
 from trivium.metrics.registry import CASE_FIGURES, asked_metrics, metric_class, metrics_without_expectation
 from trivium.records.documents import read_document
+from trivium.safe_text import sanitise
 from trivium.suites.files.suite_files import DOCUMENTS
 from trivium.suites.monitor_settings import MonitorSettings
-from trivium.suites.sanitize import sanitise
 from trivium.suites.settings import CompositeSettings, PassRule, Settings
 from trivium.suites.settings_loader import parse_settings, with_changes
 from trivium.suites.sources import SOURCES

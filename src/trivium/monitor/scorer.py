@@ -18,8 +18,8 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError
-from trivium.metrics.evaluation import Evaluation, evaluation
-from trivium.metrics.metric import Score, Stopped, is_unavailable
+from trivium.metrics.evaluation import Evaluation, evaluation, is_unavailable
+from trivium.metrics.metric import Score, Stopped
 from trivium.metrics.scoring import Scores
 from trivium.monitor.day import DAY, Day
 from trivium.monitor.interaction import Interaction, interaction_of

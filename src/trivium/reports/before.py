@@ -5,10 +5,10 @@ Definition: docs/definitions/comparisons.md#run-before.
 
 from trivium.errors import InputError
 from trivium.reports.comparison_text import verdict_words
-from trivium.reports.escape import one_line
 from trivium.reports.wording import signed, signed_interval
 from trivium.runs.comparing.compare import compare
 from trivium.runs.run import Run
+from trivium.safe_text import one_line
 from trivium.store.browsing.before import AgainstBefore, Before, before, keep_answer
 from trivium.store.store import Store
 

@@ -27,12 +27,12 @@ from trivium.reports.document.blocks import (
     Toned,
     table,
 )
-from trivium.reports.escape import one_line
 from trivium.reports.moved_cases.shown import case_block, what_moved
 from trivium.reports.wording import number, probability, seconds, share, signed, signed_interval
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.comparing.moved_cases import MovedCase, MovedCases
+from trivium.safe_text import one_line
 
 CASES: dict[Surface, int] = {"terminal": 3, "comment": 5, "notebook": 5}
 """Moved cases with their texts, unless another number is asked for; a page has all."""

@@ -7,7 +7,6 @@ import msgspec
 
 from trivium.reports import wording
 from trivium.reports.document.blocks import Answer, Tone
-from trivium.reports.escape import one_line
 from trivium.reports.wording import (
     NOTHING,
     counted,
@@ -23,6 +22,7 @@ from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.provenance import End
 from trivium.runs.summary import further_cases_needed
+from trivium.safe_text import one_line
 from trivium.trust.decision import DifferencePrior
 from trivium.trust.sample_size import MOST_NEEDED
 from trivium.trust.sequential_mean import METHOD

@@ -18,10 +18,10 @@ from trivium.reports.document.blocks import (
     table_of,
 )
 from trivium.reports.document.markdown import markdown
-from trivium.reports.escape import one_line
 from trivium.reports.view import anchor
 from trivium.reports.wording import attempt_name, number
 from trivium.runs.disagreements import Disagreement, Disagreements, Opinion, Tally
+from trivium.safe_text import one_line
 
 SHOWN: dict[Surface, int] = {"terminal": 20, "comment": 50, "notebook": 20}
 """Disagreements that are listed; a page has all."""

@@ -7,14 +7,15 @@ from html import escape
 from typing import IO, TYPE_CHECKING, Any
 
 from trivium.display import as_text
-from trivium.metrics.metric import Score, is_judge_fallback
+from trivium.metrics.evaluation import is_judge_fallback
+from trivium.metrics.metric import Score
 from trivium.reports import wording
 from trivium.reports.document.blocks import Block
 from trivium.reports.document.terminal import Printed
-from trivium.reports.escape import as_json, one_line, visible
 from trivium.reports.summary import describe
 from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
+from trivium.safe_text import as_json, one_line, visible
 from trivium.suites.case import Case
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from trivium.reports.document.blocks import (
     table_of,
 )
 from trivium.reports.document.markdown import markdown
-from trivium.reports.escape import one_line
 from trivium.reports.wording import attempt_name, interval, number, spent_sentence
 from trivium.runs.pairwise_result import JudgedPair, PairComparison, PairFigure
+from trivium.safe_text import one_line
 
 PAIRS: dict[Surface, int] = {"terminal": 5, "comment": 50, "notebook": 5}
 """Pairs that are listed."""

@@ -5,9 +5,9 @@ from itertools import islice
 
 from trivium.reports import wording
 from trivium.reports.document.blocks import Cell, Column, Row, Section, Surface, Toned, table
-from trivium.reports.escape import one_line
 from trivium.runs.comparing.comparison import ComparedSlice, Comparison, MetricDelta
 from trivium.runs.slices import Slice, Slices
+from trivium.safe_text import one_line
 
 ROWS_SHOWN = 20
 """Slices in a terminal, in a comment and in a notebook; a page has all."""

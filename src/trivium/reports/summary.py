@@ -28,11 +28,11 @@ from trivium.reports.document.blocks import (
     table,
 )
 from trivium.reports.document.markdown import markdown
-from trivium.reports.escape import one_line
 from trivium.reports.spread import spread
 from trivium.reports.wording import counted, interval, number
 from trivium.runs.run import Run
 from trivium.runs.summary import Failure, Figure, GateAnswer, HumanFigure, Summary, summary_of
+from trivium.safe_text import one_line
 
 FAILURES: dict[Surface, int] = {"terminal": 5, "comment": 20, "notebook": 8}
 """Attempts listed that did not pass."""

@@ -15,7 +15,6 @@ from trivium.reports.document.blocks import (
     Toned,
     table,
 )
-from trivium.reports.escape import one_line
 from trivium.reports.summary import GATES
 from trivium.reports.wording import NOTHING, counted, dollars, seconds, share
 from trivium.runs.summary import Figure
@@ -28,6 +27,7 @@ from trivium.runs.trace_scores.report import (
     TraceReport,
     WorstTrace,
 )
+from trivium.safe_text import one_line
 
 MOST_ROWS = 15
 """Agents and tools that are listed; the others are counted."""

@@ -13,8 +13,8 @@ from trivium.reports.document.blocks import (
     Table,
     table_of,
 )
-from trivium.reports.escape import one_line
 from trivium.reports.wording import counted, known_share, seconds, share
+from trivium.safe_text import one_line
 from trivium.traces.process.handoffs import PingPong
 from trivium.traces.process.loops import HandOffLoop
 from trivium.traces.process.process import PathStep

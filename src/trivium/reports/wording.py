@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from trivium.reports.escape import one_line
 from trivium.runs.summary import (
     Acceptance,
     AgentTotals,
@@ -20,6 +19,7 @@ from trivium.runs.summary import (
     Summary,
     further_cases_needed,
 )
+from trivium.safe_text import one_line
 
 if TYPE_CHECKING:
     from trivium.store.records import RunNames

@@ -15,6 +15,7 @@ from trivium.metrics.evaluation import (
     TOLERANCE,
     Evaluation,
     distance_to_threshold,
+    is_missing,
     may_recommend,
     measures_result,
     nearest_threshold,
@@ -22,7 +23,7 @@ from trivium.metrics.evaluation import (
     recommend,
     verdict_is_missing,
 )
-from trivium.metrics.metric import Score, is_missing
+from trivium.metrics.metric import Score
 from trivium.number_buffer import NumberBuffer
 from trivium.runs.case_values import REDUCERS, Clusters, Reducer, Sum
 from trivium.runs.columns import Column

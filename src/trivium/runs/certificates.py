@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from trivium.errors import Problem, SuiteError, TrustError
-from trivium.metrics.metric import Score, is_missing
+from trivium.metrics.evaluation import is_missing
+from trivium.metrics.metric import Score
 from trivium.metrics.registry import ACCEPTED as GATE
 from trivium.runs.case_values import REDUCERS, Clusters
 from trivium.runs.columns import Column

@@ -11,15 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from trivium.metrics.metric import (
-    CAVEATS,
-    Score,
-    Status,
-    Tier,
-    is_judge_fallback,
-    is_missing,
-    is_unavailable,
-)
+from trivium.metrics.evaluation import is_judge_fallback, is_missing, is_unavailable
+from trivium.metrics.metric import CAVEATS, Score, Status, Tier
 from trivium.metrics.registry import JUDGE_FALLBACK
 from trivium.runs.case_values import REDUCERS, CaseValues, Clusters, Reducer, Sum, finite, mean_of_parts
 from trivium.runs.summary import Aside, Figure

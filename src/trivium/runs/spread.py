@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from trivium.metrics.evaluation import Evaluation
-from trivium.metrics.metric import Score, is_judge_fallback
+from trivium.metrics.evaluation import Evaluation, is_judge_fallback
+from trivium.metrics.metric import Score
 from trivium.store.records import RunRecord
 from trivium.suites.case import Case
 from trivium.suites.selection import group_of

@@ -12,12 +12,12 @@ import msgspec
 from sqlalchemy import Connection, and_, case, delete, func, insert, or_, select, update
 
 from trivium.errors import InputError, suggest
+from trivium.safe_text import sanitise
 from trivium.store import schema
 from trivium.store.audit import add_audit
 from trivium.store.connection import begin_writing, explain_errors
 from trivium.store.records import encode
 from trivium.store.store import Store
-from trivium.suites.sanitize import sanitise
 from trivium.trust.active_sampling import Draw
 from trivium.values import resolved
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from sqlalchemy import Connection, Select, Update, func, select, update
 
+from trivium.safe_text import sanitise
 from trivium.store import schema
 from trivium.store.connection import begin_writing, explain_errors
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.store import Store
-from trivium.suites.sanitize import sanitise
 
 MOST_TRIES = 5
 """Number of tries before a job counts as failed; a killed scorer uses one up."""

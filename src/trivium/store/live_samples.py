@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Select, func, select
 from trivium.agents.attempt import Attempt
 from trivium.agents.response import masked
 from trivium.metrics.evaluation import Evaluation
+from trivium.safe_text import sanitise
 from trivium.store import schema
 from trivium.store.connection import explain_errors, insert_into, insert_many
 from trivium.store.live_counts import Counts, add_counts
@@ -16,7 +17,6 @@ from trivium.store.live_jobs import Job, mark_done
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation, encode
 from trivium.store.store import Store
 from trivium.suites.case import Case
-from trivium.suites.sanitize import sanitise
 
 PREVIEW = 200
 """Characters of query and output that a sample shows."""

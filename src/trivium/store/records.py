@@ -14,8 +14,8 @@ from trivium.any_object import plain
 from trivium.errors import StoreError
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Status, Tier
+from trivium.safe_text import sanitise
 from trivium.suites.case import Case
-from trivium.suites.sanitize import sanitise
 from trivium.suites.settings import Settings
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace
 from trivium.values import JsonObject, resolved

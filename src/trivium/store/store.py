@@ -15,6 +15,7 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError, suggest
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
+from trivium.safe_text import sanitise
 from trivium.store import schema as tables
 from trivium.store.connection import (
     DEFAULT_URL,
@@ -49,7 +50,6 @@ from trivium.store.records import (
 )
 from trivium.store.sqlite import dispose
 from trivium.suites.case import Case
-from trivium.suites.sanitize import sanitise
 from trivium.suites.selection import group_of
 from trivium.suites.settings import Settings
 from trivium.values import batched

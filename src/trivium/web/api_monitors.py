@@ -10,11 +10,11 @@ from msgspec import Meta
 from trivium.errors import suggest
 from trivium.monitor.reasons import TraceReason, reasons
 from trivium.monitor.status import MonitorStatus, status_of
+from trivium.safe_text import sanitise
 from trivium.store.audit import audit
 from trivium.store.live_alerts import Mark, StoredAlert, add_mark, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import Sample, latest_samples
-from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused, refusals
 from trivium.web.services import Services
 

@@ -11,7 +11,7 @@ from trivium.labels.joining import items_of_queue
 from trivium.labels.queue import LabelQueues
 from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer, agreement_answer, certificate
 from trivium.runs.items.table import ItemTable
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 from trivium.web.errors import Refused, refusals
 from trivium.web.pages.site import queue_called
 from trivium.web.pages.trust import items_of, sentence

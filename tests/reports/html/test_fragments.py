@@ -3,8 +3,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.reports.escape import as_json
 from trivium.reports.html.fragments import CELL_CHARS, short
+from trivium.safe_text import as_json
 
 printable = st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1, max_size=400)
 values = st.recursive(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from trivium.agents.response import masked_value
 from trivium.errors import Problem, TraceError, suggest
 from trivium.masking import mask
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 from trivium.traces.conversations import joined
 from trivium.traces.outcome import asked_in, failure_of, output_of, started, tags_of, thread_of
 from trivium.traces.readers.collection import TraceFiles

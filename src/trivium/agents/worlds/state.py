@@ -22,7 +22,7 @@ import msgspec
 from trivium.agents.attempt import CUT, StateChange, bounded_text
 from trivium.any_object import encode
 from trivium.masking import OutputMasker
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 from trivium.values import JsonObject, json_text
 
 MOST_VALUES = 200_000

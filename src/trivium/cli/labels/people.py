@@ -11,7 +11,7 @@ from trivium.cli.labels.label import by as labeller
 from trivium.cli.labels.label import newest, opened, person
 from trivium.cli.options import option
 from trivium.cli.output import print_json, show
-from trivium.reports.escape import one_line, visible
+from trivium.safe_text import one_line, visible
 
 if TYPE_CHECKING:
     from trivium.labels.agreement import Disagreement, PeopleAgreement

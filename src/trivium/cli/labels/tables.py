@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trivium.reports.escape import visible
+from trivium.safe_text import visible
 
 if TYPE_CHECKING:
     from trivium.labels.progress import Progress

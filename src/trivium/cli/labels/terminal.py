@@ -8,7 +8,7 @@ import click
 from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
 from trivium.labels.progress import progress_of
-from trivium.reports.escape import cut, visible
+from trivium.safe_text import cut, visible
 
 if TYPE_CHECKING:
     from trivium.labels.queue import LabelQueues

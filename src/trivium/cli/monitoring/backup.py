@@ -8,7 +8,7 @@ import click
 
 from trivium.cli import options
 from trivium.cli.output import print_json
-from trivium.reports.escape import visible
+from trivium.safe_text import visible
 
 if TYPE_CHECKING:
     from trivium.store.backup import Backup

@@ -10,7 +10,7 @@ from trivium.cli import options
 from trivium.cli.main import LazyCommands
 from trivium.cli.output import print_answer, print_json, show
 from trivium.errors import InputError, StoreError, suggest
-from trivium.reports.escape import one_line
+from trivium.safe_text import one_line
 
 if TYPE_CHECKING:
     from trivium.monitor.status import MonitorStatus

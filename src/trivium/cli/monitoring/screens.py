@@ -11,9 +11,9 @@ from rich.text import Text
 from trivium.monitor.status import MonitorStatus
 from trivium.reports.document.blocks import Block
 from trivium.reports.document.terminal import Printed
-from trivium.reports.escape import one_line
 from trivium.reports.monitoring import describe
 from trivium.reports.wording import counted
+from trivium.safe_text import one_line
 
 LIVE_ROWS = 4
 """Number of values of a facet on a live screen, if it is high enough."""

@@ -17,12 +17,12 @@ from trivium.metrics.metric import Score
 from trivium.reports.comparison import describe
 from trivium.reports.comparison_text import cases_that_broke
 from trivium.reports.document.terminal import Printed
-from trivium.reports.escape import one_line, visible
 from trivium.reports.html.judgement import quotes_of
 from trivium.reports.moved_cases.shown import ShownCase, call_text, shown_case
 from trivium.reports.view import EvaluationView, views_of
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.run import Run
+from trivium.safe_text import one_line, visible
 from trivium.values import text_or_json
 
 MOST_CHARS = 3200

@@ -24,10 +24,10 @@ from trivium._version import __version__
 from trivium.errors import InputError, TriviumError
 from trivium.integrations.mcp import answers
 from trivium.processes import interrupting_signal
-from trivium.reports.escape import one_line
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.run import Run, previous_run
+from trivium.safe_text import one_line
 from trivium.store.store import Store
 
 try:

@@ -8,7 +8,7 @@ import pytest
 
 from trivium.errors import InputError
 from trivium.integrations.pytest.options import ATTEMPT, MARK
-from trivium.reports.escape import one_line
+from trivium.safe_text import one_line
 from trivium.suites.sources import split_prefix
 from trivium.suites.suite import Suite
 

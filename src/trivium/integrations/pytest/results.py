@@ -12,7 +12,6 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import TriviumError, suggest
 from trivium.metrics.evaluation import Evaluation
 from trivium.reports import wording
-from trivium.reports.escape import one_line
 from trivium.reports.wording import number
 from trivium.runs.aggregation import why_not_passed
 from trivium.runs.columns import Column
@@ -20,6 +19,7 @@ from trivium.runs.gates import gate_result
 from trivium.runs.run import Run
 from trivium.runs.summarize import columns_of
 from trivium.runs.summary import GateAnswer, Summary
+from trivium.safe_text import one_line
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case

@@ -8,12 +8,12 @@ from trivium.display import as_text
 from trivium.errors import TriviumError
 from trivium.integrations.pytest.options import option
 from trivium.integrations.pytest.session import RunNote, SessionRuns
-from trivium.reports.escape import one_line
 from trivium.reports.wording import interval, number, passed_of
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.run import Run
 from trivium.runs.summary import Summary
+from trivium.safe_text import one_line
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 

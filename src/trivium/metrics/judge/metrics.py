@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, Self
 import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError
+from trivium.metrics.evaluation import is_judge_fallback, is_unavailable
 from trivium.metrics.judge.budget.prices import models_of, price_problems
 from trivium.metrics.judge.client.models import JudgeExecutor
 from trivium.metrics.judge.client.pydantic_ai_models import unknown_provider
@@ -16,7 +17,7 @@ from trivium.metrics.judge.judge import Judge
 from trivium.metrics.judge.judgement import DIGITS, Judgement
 from trivium.metrics.judge.panel import by_judge, majority
 from trivium.metrics.judge.prompts.prompt import WORDING
-from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, is_judge_fallback, is_unavailable
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier
 from trivium.metrics.registry import JUDGE_FALLBACK
 from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
 from trivium.suites.rubrics.loader import OVERALL, unknown_rubric

@@ -19,8 +19,8 @@ from trivium.metrics.judge.client.structured_output import ask
 from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer
 from trivium.metrics.judge.prompts.json_extract import DuplicateMembers, NoJson, extract_json
 from trivium.metrics.judge.prompts.prompt import delimited
+from trivium.safe_text import sanitise
 from trivium.suites.case import SimulatedUser
-from trivium.suites.sanitize import sanitise
 from trivium.suites.settings import JudgeSettings
 from trivium.values import JsonObject
 

@@ -11,7 +11,8 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.agents.loading import load_object
 from trivium.errors import AgentError, Problem, SuiteError
-from trivium.metrics.metric import Metric, MetricInput, Score, Skip, is_missing
+from trivium.metrics.evaluation import is_missing
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip
 from trivium.metrics.registry import metric, metric_class
 from trivium.metrics.text.matching import contains, equals, holds_number, word_count
 from trivium.metrics.text.state import success_by_state

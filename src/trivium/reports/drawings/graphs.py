@@ -20,8 +20,8 @@ from trivium.reports.drawings.svg import (
     text,
     thickness,
 )
-from trivium.reports.escape import one_line
 from trivium.reports.wording import counted
+from trivium.safe_text import one_line
 
 AGENTS_SHOWN = 30
 NAME_CHARS = 18

@@ -5,7 +5,7 @@ from html import escape
 
 import msgspec
 
-from trivium.reports.escape import one_line
+from trivium.safe_text import one_line
 
 Number = int | float
 Point = tuple[float, float]

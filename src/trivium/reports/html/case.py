@@ -15,7 +15,6 @@ from trivium.reports import wording
 from trivium.reports.drawings.graphs import draw_interaction_graph, draw_tool_graph
 from trivium.reports.drawings.svg import Drawing
 from trivium.reports.drawings.timeline import draw_timeline
-from trivium.reports.escape import as_json, one_line
 from trivium.reports.html.fragments import JSON_CHARS, bar, short
 from trivium.reports.html.judgement import (
     SEARCHED_CHARS,
@@ -29,6 +28,7 @@ from trivium.reports.html.markdown import rendered
 from trivium.reports.html.packing import IndexEntry
 from trivium.reports.html.process import process_context
 from trivium.reports.view import EvaluationView, anchor
+from trivium.safe_text import as_json, one_line
 from trivium.traces.process.process import Process
 from trivium.traces.trace import Span, Trace
 

@@ -6,7 +6,7 @@ from typing import Any
 from markupsafe import Markup
 
 from trivium.reports.drawings.interval import range_svg
-from trivium.reports.escape import as_json, one_line, visible
+from trivium.safe_text import as_json, one_line, visible
 
 HEAD_CHARS = 1_500
 """Characters of a text shown without unfolding."""

@@ -13,7 +13,6 @@ from trivium.metrics.judge.evidence import QUOTATION_MARKS, fold_text, places, q
 from trivium.metrics.metric import Score
 from trivium.reports import wording
 from trivium.reports.document.blocks import Cell, Kinds, Lines, Table, Tone, Toned, table_of
-from trivium.reports.escape import as_json, one_line, visible
 from trivium.reports.html.fragments import (
     HEAD_CHARS,
     JSON_CHARS,
@@ -21,6 +20,7 @@ from trivium.reports.html.fragments import (
     bar,
     short,
 )
+from trivium.safe_text import as_json, one_line, visible
 from trivium.suites.chat import dialogue_text
 from trivium.values import count, dict_, is_number, list_
 

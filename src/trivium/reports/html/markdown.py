@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from trivium.reports.escape import cut
 from trivium.reports.html.fragments import TEXT_CHARS
+from trivium.safe_text import cut
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

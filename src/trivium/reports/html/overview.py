@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from trivium.metrics.metric import Score, is_judge_fallback
+from trivium.metrics.evaluation import is_judge_fallback
+from trivium.metrics.metric import Score
 from trivium.reports import wording
 from trivium.reports.disagreements import on_the_page
 from trivium.reports.document.blocks import (
@@ -23,7 +24,6 @@ from trivium.reports.document.blocks import (
     table,
 )
 from trivium.reports.drawings.histogram import histogram
-from trivium.reports.escape import one_line
 from trivium.reports.slices import run_slices
 from trivium.reports.spread import spread
 from trivium.reports.summary import (
@@ -38,6 +38,7 @@ from trivium.reports.wording import counted, number
 from trivium.runs.disagreements import Disagreements
 from trivium.runs.slices import Slices
 from trivium.runs.summary import CompositeFigure, Figure, JudgeCosts, ModelCosts, Summary
+from trivium.safe_text import one_line
 
 BINS = 20
 RESERVATIONS_SHOWN = 6

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from trivium.reports import wording
 from trivium.reports.document.blocks import Block, Column, Paragraph, Range, Section, Toned, table
-from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import bar
 from trivium.reports.trace_tables import arrow_chain, handoff_loop_words, loop_words, ping_pong_words
 from trivium.reports.view import EvaluationView
+from trivium.safe_text import one_line
 from trivium.suites.selection import group_of
 from trivium.traces.process.process import Process
 from trivium.traces.process.timing import TimeShare

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from trivium.errors import MissingExtra
 from trivium.reports.document.blocks import VERDICTS, Block, Lines
 from trivium.reports.document.html import Html, cell, html
-from trivium.reports.escape import visible
 from trivium.reports.html.fragments import breakable
+from trivium.safe_text import visible
 from trivium.storage import replaced_when_complete
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from trivium.reports.escape import as_json
 from trivium.reports.moved_cases.shown import Call, judged_differently, tool_calls
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import CaseChange, MovedCase, MovedCases, ScoredAttempt
+from trivium.safe_text import as_json
 from trivium.values import batched
 
 CASES_WITH_TEXTS = 100

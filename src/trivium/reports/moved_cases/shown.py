@@ -8,11 +8,11 @@ import msgspec
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
 from trivium.reports.document.blocks import Case, Kind, Part, Piece, ShownText, Tone
-from trivium.reports.escape import as_json, one_line, visible
 from trivium.reports.moved_cases.word_diff import sequence_diff, shortened, word_diff
 from trivium.reports.view import anchor
 from trivium.reports.wording import counted, number
 from trivium.runs.comparing.moved_cases import MovedCase, MovedCases, ScoredAttempt
+from trivium.safe_text import as_json, one_line, visible
 from trivium.traces.trace import Span, Trace, canonical
 
 DIFF_CHARS = 20_000

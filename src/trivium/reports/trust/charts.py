@@ -9,11 +9,11 @@ from pathlib import PurePath
 from typing import Any
 
 from trivium.errors import InputError, MissingExtra
-from trivium.reports.escape import one_line
 from trivium.reports.wording import counted
 from trivium.runs.artifacts.curve import CurveArtifact, Loss
 from trivium.runs.artifacts.variant import Band, CurvePoints, Diagram, Line, Picture, Variant
 from trivium.runs.items.table import Origin
+from trivium.safe_text import one_line
 
 WIDTH, HEIGHT = 380, 260
 PIXELS = 2

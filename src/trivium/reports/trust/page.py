@@ -14,7 +14,6 @@ from trivium.reports.document.blocks import (
     Remarks,
     Section,
 )
-from trivium.reports.escape import one_line
 from trivium.reports.html.shell import page
 from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves, in_page_colours, load_altair
 from trivium.reports.trust.tables import (
@@ -27,6 +26,7 @@ from trivium.reports.wording import counted, judge_name
 from trivium.runs.artifacts.curve import CurveArtifact
 from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer
 from trivium.runs.items.table import Origin
+from trivium.safe_text import one_line
 
 
 def curve_page(artifact: CurveArtifact) -> str:

@@ -13,12 +13,12 @@ from trivium.reports.document.blocks import (
     Table,
     table_of,
 )
-from trivium.reports.escape import one_line
 from trivium.reports.wording import condition_sentence, counted, judge_name, judge_word
 from trivium.runs.artifacts.curve import CurveArtifact, Difference
 from trivium.runs.artifacts.judge import AgreementAnswer, AgreementMeasure, CertificateAnswer
 from trivium.runs.artifacts.variant import Ends
 from trivium.runs.items.table import Origin
+from trivium.safe_text import one_line
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import Temperature
 

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.metrics.evaluation import verdict_is_missing
-from trivium.metrics.metric import Score, is_judge_fallback, is_missing, is_unavailable
+from trivium.metrics.evaluation import is_judge_fallback, is_missing, is_unavailable, verdict_is_missing
+from trivium.metrics.metric import Score
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.case_values import REDUCERS, Reducer

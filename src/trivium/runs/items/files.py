@@ -16,9 +16,9 @@ from trivium.records.source import FILES, Records, files_of, is_pattern, open_re
 from trivium.runs.items.other_tools import OtherTools
 from trivium.runs.items.records import Item, Label
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
+from trivium.safe_text import sanitise
 from trivium.storage import path_of
 from trivium.store.export.tables import unescape_formula
-from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, unknown_key
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Evaluation
+from trivium.safe_text import sanitise
 from trivium.store import schema as tables
 from trivium.store.connection import explain_errors
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
-from trivium.suites.sanitize import sanitise
 from trivium.values import resolved
 
 __all__ = [

@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args
 import msgspec
 from sqlalchemy import Column, ColumnElement, func, or_, select
 
+from trivium.safe_text import sanitise
 from trivium.store import schema as tables
 from trivium.store.connection import explain_errors
 from trivium.store.records import NAME_CHARS, RunKind, RunNames, RunState
 from trivium.store.store import Store
-from trivium.suites.sanitize import sanitise
 
 __all__ = [
     "RUN_SORTS",

@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import Connection, Select, cast, func, literal_column, select
 from sqlalchemy.dialects.postgresql import TSQUERY
 
+from trivium.safe_text import sanitise
 from trivium.store import schema
 from trivium.store.browsing.documents import Document, documents_of, key_of, numbers_of_run
 from trivium.store.browsing.search_index import INDEX, IndexProgress, has_index, index_progress, index_table
@@ -19,7 +20,6 @@ from trivium.store.browsing.words import Wanted, folded, folded_with_places, wan
 from trivium.store.connection import explain_errors
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
-from trivium.suites.sanitize import sanitise
 
 __all__ = ["COUNTED", "Excerpt", "Found", "Hit", "Piece", "search"]
 

@@ -15,11 +15,11 @@ from trivium.monitor.reasons import Received, received_as
 from trivium.reports import wording
 from trivium.reports.document.blocks import Column, Table, Toned, table
 from trivium.reports.document.html import shown
-from trivium.reports.escape import one_line
 from trivium.reports.html.case import case_context
 from trivium.reports.html.judgement import Marked, marked
 from trivium.reports.moved_cases.word_diff import shortened, word_diff
 from trivium.reports.view import view_of
+from trivium.safe_text import one_line
 from trivium.store.browsing.attempts import Row, attempts_of_case, position_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store

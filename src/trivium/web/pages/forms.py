@@ -7,7 +7,7 @@ from typing import Any, Final
 from litestar import Request
 
 from trivium.errors import InputError
-from trivium.reports.escape import one_line
+from trivium.safe_text import one_line
 from trivium.web.errors import Refused
 from trivium.web.sessions import check_form
 

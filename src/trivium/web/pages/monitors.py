@@ -28,10 +28,10 @@ from trivium.reports.monitoring import (
     monitors_table,
     samples_table,
 )
+from trivium.safe_text import sanitise
 from trivium.store.live_alerts import alert_of, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import Sample, cases_of_traces, latest_samples
-from trivium.suites.sanitize import sanitise
 from trivium.web.errors import RETRY_AFTER, Refused
 from trivium.web.labellers import token_of
 from trivium.web.pages.site import Form, Site, case_address, table_export

@@ -12,9 +12,8 @@ from litestar.params import FromPath, QueryParameter
 from trivium.agents.recorded.new_case import case_of_trace
 from trivium.errors import TraceError
 from trivium.monitor.interaction import received_trace
-from trivium.reports.escape import one_line
+from trivium.safe_text import one_line, sanitise
 from trivium.suites.files.new_case import yaml_of_case
-from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Site, segment
 

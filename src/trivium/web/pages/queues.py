@@ -16,9 +16,9 @@ from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LONGEST_NAME, LabelQueue, QueueSettings
 from trivium.reports.document.blocks import Column, Toned, table
 from trivium.reports.wording import moment
+from trivium.safe_text import sanitise
 from trivium.store.browsing.runs import RunFilters, find_runs
 from trivium.store.labels import Answers, answers_in
-from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
 from trivium.web.labellers import token_of, typed_in_browser
 from trivium.web.pages.forms import figure_in, form_in, whole_in

@@ -11,13 +11,13 @@ from litestar.response import Redirect, Stream
 
 from trivium.errors import InputError
 from trivium.reports.document.blocks import VERDICTS, Column, Lines, Table, Toned, table
-from trivium.reports.escape import one_line
 from trivium.reports.html.overview import answer, sections
 from trivium.reports.view import view_of
 from trivium.reports.wording import attempt_name, headline, number
 from trivium.runs.slices import Slices, slices_of
 from trivium.runs.summarize import summarise
 from trivium.runs.summary import Summary
+from trivium.safe_text import one_line
 from trivium.store.browsing.attempts import (
     ATTEMPT_SORTS,
     MOST_COUNTED,

@@ -24,10 +24,10 @@ from litestar.response import Redirect, Stream
 from trivium.errors import InputError, StoreError
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
-from trivium.reports.escape import one_line
 from trivium.reports.html.shell import asset as report_asset
 from trivium.reports.html.shell import environment
 from trivium.reports.wording import moment, run_name
+from trivium.safe_text import one_line
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.web.errors import Refused

@@ -25,8 +25,8 @@ from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 from trivium.runs.artifacts.judge import CertificateAnswer, agreement_answer, certificate
 from trivium.runs.items.join import items_of_run
 from trivium.runs.items.table import ItemTable
+from trivium.safe_text import sanitise
 from trivium.store.store import Store
-from trivium.suites.sanitize import sanitise
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Site, queue_called, redirected, run_of, segment
 from trivium.web.threads import slowly

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from trivium.http import retry_after_seconds
 from trivium.masking import mask
 from trivium.metrics.judge.client.request import Kind, ModelRequest, ModelResponse, RequestError
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError

@@ -34,7 +34,7 @@ from trivium.metrics.judge.client.request import (
     plausible_count,
 )
 from trivium.metrics.judge.client.wire_formats import NAME, PURPOSE, read_logprobs
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 from trivium.suites.settings import ServerSettings
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import msgspec
 
 from trivium.masking import mask
 from trivium.metrics.judge.client.providers import ModelDescription
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 
 KEY_VERSION = "1"
 """Version of the cache key; change it to invalidate every cached response."""

@@ -19,7 +19,7 @@ from trivium.metrics.judge.client.request import (
     plausible_count,
     schema_prompt,
 )
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 
 NAME, PURPOSE = "judgement", "Give your judgement."
 """Name of the schema or tool of an answer, and the tool's description."""

@@ -13,8 +13,8 @@ from trivium.metrics.judge.prompts.json_extract import (
     decoded_text,
     extract_json,
 )
+from trivium.safe_text import sanitise
 from trivium.suites.rubrics.rubric import Dimension
-from trivium.suites.sanitize import sanitise
 
 MAX_CLAIMS = 100
 MAX_ASPECTS = 100

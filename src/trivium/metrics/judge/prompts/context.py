@@ -20,8 +20,8 @@ from trivium.errors import InputError
 from trivium.metrics.judge.evidence import EvidenceSimilarity, passages
 from trivium.metrics.judge.pairwise import Pair
 from trivium.metrics.metric import MetricInput
+from trivium.safe_text import sanitise
 from trivium.suites.chat import dialogue_text
-from trivium.suites.sanitize import sanitise
 from trivium.traces.trace import Message, Span, Trace
 from trivium.values import text_or_json
 

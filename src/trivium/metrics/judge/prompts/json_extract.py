@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 
 _MEMBER = re.compile(r'\s*+(,?+)\s*+(?=")')
 _COLON = re.compile(r"\s*+:\s*+")

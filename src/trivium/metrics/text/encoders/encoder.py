@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trivium.errors import EncoderUnavailable
-from trivium.suites.sanitize import sanitise
+from trivium.safe_text import sanitise
 
 _WITHOUT_LIMIT = 512
 """Token limit where neither the model nor its tokeniser states one (relative positions)."""

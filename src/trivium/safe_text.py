@@ -1,17 +1,37 @@
-"""Replaces characters that a store or JSON cannot hold, and flags what was replaced.
+"""Makes untrusted texts safe: to store, and to show.
 
-Definition: docs/definitions/text.md#sanitising.
-
-Lone surrogates become U+FFFD, NUL becomes U+2400. Nothing else is normalised.
+A store and JSON cannot hold lone surrogates and NUL: :func:`sanitise` replaces them, by U+FFFD and U+2400,
+and normalises nothing else (docs/definitions/text.md#sanitising). On a screen and in a page, HTML escaping
+keeps a text from becoming markup; :func:`visible` keeps it from moving the cursor, colouring the terminal,
+breaking XML or reversing the reading direction.
 """
 
+import json
 import re
 from typing import Any
+
+import msgspec
 
 LONE_SURROGATES = "lone_surrogates"
 NUL = "nul"
 
+_SURROGATES = range(0xD800, 0xE000)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+_TOO_DEEP = "(nested too deeply to show)"
+_BIDI_CONTROLS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+
+_VISIBLE: dict[int, str] = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"},
+    0x7F: "␡",
+    **dict.fromkeys(range(0x80, 0xA0), "�"),
+    **dict.fromkeys(_SURROGATES, "�"),
+    **{code: f"[U+{code:04X}]" for code in _BIDI_CONTROLS},
+    0x2028: "\n",
+    0x2029: "\n",
+    0xFFFE: "�",
+    0xFFFF: "�",
+}
 
 
 def sanitise(value: Any) -> tuple[Any, tuple[str, ...]]:
@@ -92,3 +112,32 @@ def _cleaned(value: Any) -> Any:
 
 def _cleaned_key(key: Any) -> Any:
     return _cleaned_text(key) if isinstance(key, str) else key
+
+
+def visible(text: str) -> str:
+    """Replace control characters by visible ones."""
+    return text.replace("\r\n", "\n").translate(_VISIBLE)
+
+
+def one_line(text: str, *, at_most: int = 200) -> str:
+    """The beginning of a text on one line; an ellipsis marks omitted text."""
+    # Only the head of a long text is processed: a few thousand characters are enough for one line.
+    head = text[: 4 * at_most]
+    line = " ".join(visible(head).split())
+    if len(line) > at_most or len(head) < len(text):
+        return line[: at_most - 1] + "…"
+    return line
+
+
+def cut(text: str, *, at_most: int) -> tuple[str, int]:
+    """The beginning of a text, and the number of characters left out."""
+    return visible(text[:at_most]), max(0, len(text) - at_most)
+
+
+def as_json(value: Any, *, indent: int | None = 2) -> str:
+    """A value as JSON for display; lone surrogates and deep nesting are harmless."""
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
+        return json.dumps(plain, ensure_ascii=False, indent=indent)
+    except RecursionError:
+        return _TOO_DEEP
