@@ -36,8 +36,7 @@ from benchmarks.sizes import sized
 from trivium.cli.main import run_command
 from trivium.trust.decision import probability_of_loss
 from trivium.trust.intervals import difference_interval, mean_interval
-from trivium.trust.multiple_testing import holm
-from trivium.trust.paired import non_inferiority, paired_means
+from trivium.trust.paired import holm, non_inferiority, paired_means
 
 Floats = npt.NDArray[np.float64]
 

@@ -21,7 +21,7 @@ from trivium.trust.bias_correction import corrected_mean
 from trivium.trust.calibration.quality import auroc
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.confidence_sequences import final_interval
-from trivium.trust.multiple_testing import holm
+from trivium.trust.paired import holm
 from trivium.trust.rater_agreement import agreement
 from trivium.trust.selective.curve import risk_coverage
 from trivium.trust.weighted_means import weighted_mean

@@ -10,7 +10,7 @@ from trivium.display import RichRepr
 from trivium.runs.summary import JudgeCosts
 from trivium.trust.decision import probability_of_missing
 from trivium.trust.intervals import mean_interval
-from trivium.trust.multiple_testing import sign_test
+from trivium.trust.paired import sign_test
 
 Verdict = Literal["win", "loss", "tie"]
 """Verdict on head against base."""

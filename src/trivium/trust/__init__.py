@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from trivium.trust.intervals import probability_of_change as probability_of_change
     from trivium.trust.intervals import rate_interval as rate_interval
     from trivium.trust.level_sequence import LevelSequence as LevelSequence
-    from trivium.trust.multiple_testing import holm as holm
-    from trivium.trust.multiple_testing import minimum_detectable_effect as minimum_detectable_effect
-    from trivium.trust.multiple_testing import sign_counts as sign_counts
-    from trivium.trust.multiple_testing import sign_test as sign_test
-    from trivium.trust.multiple_testing import win_counts as win_counts
+    from trivium.trust.paired import holm as holm
+    from trivium.trust.paired import minimum_detectable_effect as minimum_detectable_effect
+    from trivium.trust.paired import sign_counts as sign_counts
+    from trivium.trust.paired import sign_test as sign_test
+    from trivium.trust.paired import win_counts as win_counts
     from trivium.trust.rater_agreement import agreement as agreement
     from trivium.trust.rater_agreement import krippendorff_alpha as krippendorff_alpha
     from trivium.trust.selective.curve import augrc as augrc
@@ -93,7 +93,7 @@ _HOMES = {
         "rate_interval",
     ),
     "level_sequence": ("LevelSequence",),
-    "multiple_testing": ("holm", "minimum_detectable_effect", "sign_test", "sign_counts", "win_counts"),
+    "paired": ("holm", "minimum_detectable_effect", "sign_test", "sign_counts", "win_counts"),
     "rater_agreement": ("agreement", "krippendorff_alpha"),
     "selective.curve": ("augrc", "aurc", "optimal_curve", "risk_at", "risk_coverage"),
     "selective.inference": (

@@ -15,7 +15,7 @@ from scipy.special import gammaln, stdtr
 
 from trivium.trust.arrays import check_lengths
 from trivium.trust.clustered import clusters
-from trivium.trust.multiple_testing import holm
+from trivium.trust.paired import holm
 
 
 class SubsetDifference(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from trivium.runs.items.table import ItemTable, Origin
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import EQUAL
 from trivium.trust.cluster_bootstrap import estimate, ordered_ids
-from trivium.trust.multiple_testing import holm, minimum_detectable_effect, sign_counts
+from trivium.trust.paired import holm, minimum_detectable_effect, sign_counts
 from trivium.trust.selective.curve import Curve, hull, optimal_curve, risk_coverage
 from trivium.trust.selective.inference import (
     DEFAULT,

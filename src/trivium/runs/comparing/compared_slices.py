@@ -9,7 +9,7 @@ from trivium.runs.comparing.decision import Options, deltas_of
 from trivium.runs.comparing.pairing import Pairing
 from trivium.runs.run import Run
 from trivium.runs.slices import cases_by_value
-from trivium.trust.multiple_testing import holm
+from trivium.trust.paired import holm
 
 
 def compared_slices(

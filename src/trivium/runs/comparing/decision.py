@@ -17,8 +17,7 @@ from trivium.suites.digest import digest_of
 from trivium.suites.settings import DecideSettings, JudgeSettings, Policy, Settings
 from trivium.trust.decision import DEFAULT_PRIOR, DifferencePrior, probability_of_loss
 from trivium.trust.distributions import Answer
-from trivium.trust.multiple_testing import holm
-from trivium.trust.paired import Paired, non_inferiority, overall, paired_means, settling_groups
+from trivium.trust.paired import Paired, holm, non_inferiority, overall, paired_means, settling_groups
 from trivium.trust.sample_size import groups_to_show, shown_margin
 from trivium.values import json_text
 

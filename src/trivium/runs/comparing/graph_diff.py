@@ -15,7 +15,7 @@ from trivium.runs.run import Run
 from trivium.traces.trace import Trace
 from trivium.trust.arrays import Floats, Ints
 from trivium.trust.intervals import mean_interval
-from trivium.trust.multiple_testing import holm, sign_test
+from trivium.trust.paired import holm, sign_test
 
 EdgeKind = Literal["message", "call", "order"]
 Became = Literal["appeared", "vanished", "more", "fewer", "same"]

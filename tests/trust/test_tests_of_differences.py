@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from trivium.trust.multiple_testing import holm, minimum_detectable_effect, sign_counts, sign_test, win_counts
+from trivium.trust.paired import holm, minimum_detectable_effect, sign_counts, sign_test, win_counts
 
 
 def test_holm_by_hand():
