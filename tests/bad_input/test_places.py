@@ -143,7 +143,7 @@ class TestStores:
         assert folder.stored() == folder.first_run
 
     def test_that_another_program_holds(self, folder, monkeypatch):
-        monkeypatch.setattr("trivium.store.sqlite.BUSY_MS", 50)
+        monkeypatch.setattr("trivium.store.connection.BUSY_MS", 50)
         holder = sqlite3.connect(".trivium/store.db")
         holder.execute("BEGIN IMMEDIATE")
         code, _, err = folder.call("score cases.jsonl --outputs good.jsonl --metrics jaccard")

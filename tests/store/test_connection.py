@@ -191,7 +191,7 @@ def test_a_store_waits_for_file_handles_that_the_process_uses_elsewhere(tmp_path
         if len(waited) == 3:
             free()
 
-    monkeypatch.setattr("trivium.store.sqlite.time.sleep", sleep)
+    monkeypatch.setattr("trivium.store.connection.time.sleep", sleep)
     assert store.runs() == []
     assert len(waited) == 3
     store.close()
@@ -200,7 +200,7 @@ def test_a_store_waits_for_file_handles_that_the_process_uses_elsewhere(tmp_path
 def test_a_store_without_file_handles_says_so_in_the_end(tmp_path, monkeypatch, no_handles):
     store = Store(str(tmp_path / "s.db"))
     store.close()
-    monkeypatch.setattr("trivium.store.sqlite.BUSY_MS", 30)
+    monkeypatch.setattr("trivium.store.connection.BUSY_MS", 30)
     free = no_handles()
     try:
         with pytest.raises(StoreError, match=r"s\.db.*has no file handle left \(ulimit -n\)"):

@@ -9,7 +9,7 @@ import pytest
 from tests.store.samples import attempt, evaluation, new_run
 from trivium.cli.main import run_command
 from trivium.store.backup import back_up, restore
-from trivium.store.sqlite import readable_by_others
+from trivium.store.connection import readable_by_others
 from trivium.store.store import Store
 
 

@@ -417,7 +417,7 @@ class TestABadStore:
             assert list(store.attempt_keys(store.run())) == [(0, 0)]
 
     def test_that_another_program_locks(self, url, monkeypatch):
-        monkeypatch.setattr("trivium.store.sqlite.BUSY_MS", 10)
+        monkeypatch.setattr("trivium.store.connection.BUSY_MS", 10)
         with Store(url) as store:
             run = new_run(store)
             other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)

@@ -159,8 +159,8 @@ def _empty_cache(url: str) -> str:
 
 
 def _store(url: str) -> list[Finding]:
+    from trivium.store.connection import readable_by_others
     from trivium.store.judge_cache import cache_size
-    from trivium.store.sqlite import readable_by_others
     from trivium.store.store import Store
 
     try:

@@ -17,8 +17,7 @@ from sqlalchemy import Connection, Engine, Table, func, select
 
 from trivium.errors import StoreError
 from trivium.store import schema
-from trivium.store.connection import explain_errors, insert_many, open_engine
-from trivium.store.sqlite import dispose
+from trivium.store.connection import dispose, explain_errors, insert_many, open_engine
 
 _STREAMED = {"yield_per": 500}
 """Options of a query whose rows are read in chunks."""

@@ -1,9 +1,14 @@
-"""Opens databases: connections, schema migrations, process leases and portable upserts."""
+"""Opens stores: SQLite files and PostgreSQL databases, with the newest schema; copies, errors, upserts."""
 
 import logging
+import os
+import shutil
 import sqlite3
+import stat
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
@@ -19,18 +24,17 @@ from sqlalchemy import (
     Table,
     create_engine,
     create_mock_engine,
+    event,
     insert,
     inspect,
     text,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.util import LRUCache
 
 from trivium.errors import MissingExtra, StoreError, StoreLost
-from trivium.processes import has_certainly_ended as has_certainly_ended  # noqa: PLC0414 - with its store
-from trivium.processes import this_process as this_process  # noqa: PLC0414
 from trivium.store import schema as tables
-from trivium.store import sqlite
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects.postgresql import Insert
@@ -54,16 +58,39 @@ _POSTGRES_LOCK = "SELECT pg_advisory_xact_lock(32776894582191469)"
 LEASE_SECONDS = 60
 """A process on another machine that has written nothing for this long counts as ended."""
 
+BUSY_MS = 30_000
+"""How long a connection waits for a lock that another one holds."""
+
 _KNOWN_ERRORS = {
     "database or disk is full": "the disk is full. What was stored is safe; make room and resume.",
     "disk i/o error": "the disk cannot be read or written. What was stored before is safe.",
-    "database is locked": f"another program holds it locked (waited {sqlite.BUSY_MS // 1000} s).",
+    "database is locked": f"another program holds it locked (waited {BUSY_MS // 1000} s).",
     "file is not a database": "is not an SQLite database. Name another store with --store.",
     "attempt to write a readonly database": "is read-only.",
     "unable to open database file": "cannot be opened: may it and its folder be read and written to?",
     "malformed": "is damaged. `sqlite3 FILE .recover` may save what is in it.",
 }
 """Texts in the messages of database drivers, and the message shown for each."""
+
+
+_FILES: "weakref.WeakKeyDictionary[Engine, tuple[Path, int, int]]" = weakref.WeakKeyDictionary()
+"""The file of each writable engine, with its device and inode number."""
+
+
+class _Statements(LRUCache[Any, Any]):
+    """A cache of compiled statements that all engines share: it ignores the dialect, the same for all."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(key[1:], default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key[1:], value)
+
+
+_STATEMENTS = {"compiled_cache": _Statements(500)}
+
+_COPIES: "weakref.WeakKeyDictionary[Engine, Callable[[], object]]" = weakref.WeakKeyDictionary()
+"""For each engine on a copy, the function that deletes the copy; called at exit at the latest."""
 
 
 def open_engine(url: str, *, create: bool = True, read_only: bool = False) -> Engine:
@@ -88,7 +115,7 @@ def open_engine(url: str, *, create: bool = True, read_only: bool = False) -> En
         raise StoreError(f"{address.render_as_string()}: expected sqlite:///FILE or postgresql://…")
     if backend == "sqlite":
         file = _prepared_file(address.database, create=create and not read_only)
-        engine = sqlite.readable_engine(address, file) if read_only else sqlite.writable_engine(address, file)
+        engine = _readable_file(address, file) if read_only else _writable_file(address, file)
     else:
         engine = _postgresql_engine(address)
     try:
@@ -132,6 +159,190 @@ def _prepared_file(database: str | None, *, create: bool) -> Path:
     return file
 
 
+def _writable_file(address: URL, file: Path) -> Engine:
+    """Open an existing file for reading and writing; connections never create a file."""
+    status = file.stat()
+    engine = _file_engine(address, file, "mode=rw")
+    event.listen(engine, "connect", _set_up_new_file)
+    _FILES[engine] = file, status.st_dev, status.st_ino
+    return engine
+
+
+def _readable_file(address: URL, file: Path) -> Engine:
+    """Open a file for reading only; its folder may be read-only.
+
+    Raises:
+        StoreError: If it cannot be opened.
+    """
+    log = Path(f"{file}-wal")
+    # SQLite creates two small files beside a store while reading it. In a read-only folder, "immutable"
+    # reads without them; that is safe, because nobody can write there and the log is empty.
+    modes = ["mode=rw", "mode=ro"] if _size(log) else ["mode=rw", "mode=ro&immutable=1"]
+    errors = []
+    for mode in modes:
+        engine = _file_engine(address, file, mode)
+        event.listen(engine, "connect", lambda opened, _: opened.execute("PRAGMA query_only=ON"))
+        try:
+            with engine.connect() as connection:
+                connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").fetchone()
+            return engine
+        except Exception as error:
+            engine.dispose()
+            errors.append(error)
+            if not _is_permission_error(error):
+                break
+    if len(errors) == len(modes) and _size(log):
+        raise StoreError(
+            f"{file}: {log.name} beside it holds changes that can be read only where both files are "
+            "writable: copy both to a writable folder"
+        ) from errors[-1]
+    return _writable_file(address, file)  # its first use raises the error, which explain_errors explains
+
+
+def _copied_file(engine: Engine) -> Engine:
+    """Open a temporary copy of the database, which :func:`dispose` deletes."""
+    folder = tempfile.mkdtemp(prefix="trivium-")
+    file = Path(folder) / "store.db"
+    try:
+        _copy(engine, file)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    copied = _file_engine(engine.url, file, "mode=rw")
+    _COPIES[copied] = weakref.finalize(copied, shutil.rmtree, folder, ignore_errors=True)
+    return copied
+
+
+def dispose(engine: Engine) -> None:
+    """Close an engine's connections, and delete its file if that is a temporary copy."""
+    engine.dispose()
+    if engine in _COPIES:
+        _COPIES[engine]()
+
+
+def _back_up(engine: Engine, label: str) -> Path:
+    """Copy the database to a new file ``FILE.LABEL.bak`` beside it and return the new path."""
+    file = Path(str(engine.url.database))
+    number, backup = 1, Path(f"{file}.{label}.bak")
+    while backup.exists():
+        number += 1
+        backup = Path(f"{file}.{label}.{number}.bak")
+    part = Path(f"{backup}.part")
+    part.unlink(missing_ok=True)
+    try:
+        _copy(engine, part)
+        part.replace(backup)
+    finally:
+        part.unlink(missing_ok=True)
+    return backup
+
+
+def readable_by_others(engine: Engine) -> Path | None:
+    """The file of a database if other users of the machine may read it; None for other databases."""
+    if engine.dialect.name != "sqlite" or os.name != "posix":
+        return None
+    file = Path(str(engine.url.database))
+    return file if stat.S_IMODE(file.stat().st_mode) & 0o077 else None
+
+
+def _file_exists(engine: Engine) -> bool:
+    """Whether the file of a writable engine still exists and is the same file; True for other engines."""
+    if engine not in _FILES:
+        return True
+    file, device, number = _FILES[engine]
+    try:
+        status = file.stat()
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) == (device, number)
+
+
+def _file_engine(address: URL, file: Path, mode: str) -> Engine:
+    return create_engine(
+        address, creator=lambda: _connect(file, mode), paramstyle="named", execution_options=_STATEMENTS
+    )
+
+
+def _connect(file: Path, mode: str) -> sqlite3.Connection:
+    """Connect; while other parts of this process hold every file handle, wait until they close some.
+
+    Raises:
+        StoreError: If they have closed none after ``BUSY_MS``.
+    """
+    last = time.monotonic() + BUSY_MS / 1000
+    had_handles = False
+    while True:
+        try:
+            return _opened(file, mode)
+        except sqlite3.OperationalError as error:
+            if "unable to open" not in str(error):
+                raise
+            if _has_handles():
+                if had_handles:  # too few handles were not the cause
+                    raise
+                had_handles = True
+            elif time.monotonic() > last:
+                raise StoreError(f"{file}: this process has no file handle left (ulimit -n)") from error
+        time.sleep(0.01)
+
+
+def _opened(file: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{file.absolute().as_uri()}?{mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_MS / 1000, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA page_count").fetchone()  # opens the write-ahead log, too
+        # In WAL mode a killed process loses nothing; a power cut may lose the last transactions.
+        connection.execute("PRAGMA synchronous=NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _has_handles() -> bool:
+    """Whether this process can open another file."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    return True
+
+
+def _set_up_new_file(connection: Any, _record: Any) -> None:
+    """Set page size and vacuum mode of a new file; in an old one, auto_vacuum would wait for the write lock.
+
+    The default page of 4 KiB is shorter than many attempts. Retention returns the pages that it frees to the
+    disk (``PRAGMA incremental_vacuum``).
+    """
+    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+        connection.execute("PRAGMA page_size=16384")
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+
+
+def _is_permission_error(error: Exception) -> bool:
+    message = str(error).lower()
+    return "readonly" in message or "unable to open" in message
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _copy(engine: Engine, file: Path) -> None:
+    """Copy the database, including its write-ahead log, to a new file."""
+    connection = engine.raw_connection()
+    copy = sqlite3.connect(file)
+    try:
+        source: Any = connection.driver_connection
+        source.backup(copy)
+    finally:
+        copy.close()
+        connection.close()
+
+
 def _write_ahead(engine: Engine) -> None:
     """Turn on write-ahead logging, so that readers and the writer do not block each other.
 
@@ -139,7 +350,7 @@ def _write_ahead(engine: Engine) -> None:
     """
     if engine.dialect.name != "sqlite":
         return
-    last = time.monotonic() + sqlite.BUSY_MS / 1000
+    last = time.monotonic() + BUSY_MS / 1000
     with engine.connect() as connection:
         while True:
             try:
@@ -168,7 +379,7 @@ def _with_newest_schema(engine: Engine) -> Engine:
             "`trivium run` and `trivium score` migrate it; make a copy first."
         )
     log.info("%s has schema %s: reading a migrated copy; the store itself is not changed", name, version)
-    copied = sqlite.copy_engine(engine)
+    copied = _copied_file(engine)
     engine.dispose()
     _migrated(copied, back_up=False)
     return copied
@@ -187,7 +398,7 @@ def _migrated(engine: Engine, *, back_up: bool = True) -> Engine:
             _make_tables(connection)
         elif version != NEWEST:  # no other process has migrated it meanwhile
             if back_up and engine.dialect.name == "sqlite":
-                copy = sqlite.back_up(engine, f"schema-{version}")
+                copy = _back_up(engine, f"schema-{version}")
                 log.warning("migrating %s from schema %s; a copy is in %s", engine.url, version, copy)
             upgrade(connection)
     return engine
@@ -281,7 +492,7 @@ def begin_writing(connection: Connection) -> None:
 
 def check_file_exists(engine: Engine) -> None:
     """Raise StoreLost if the file of an SQLite store is gone; writes to it would still succeed."""
-    if not sqlite.file_exists(engine):
+    if not _file_exists(engine):
         name = engine.url.render_as_string()
         raise StoreLost(
             f"{name}: the file was deleted or replaced while it was being written: what was in it is lost"

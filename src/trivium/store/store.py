@@ -15,17 +15,17 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError, suggest
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
+from trivium.processes import has_certainly_ended, this_process
 from trivium.safe_text import sanitise
 from trivium.store import schema as tables
 from trivium.store.connection import (
     DEFAULT_URL,
     LEASE_SECONDS,
     check_file_exists,
+    dispose,
     explain_errors,
-    has_certainly_ended,
     insert_many,
     open_engine,
-    this_process,
 )
 from trivium.store.partitions.file import Partition
 from trivium.store.partitions.reader import Bodies, partitions_in
@@ -48,7 +48,6 @@ from trivium.store.records import (
     encode,
     figures_of,
 )
-from trivium.store.sqlite import dispose
 from trivium.suites.case import Case
 from trivium.suites.selection import group_of
 from trivium.suites.settings import Settings
