@@ -16,7 +16,6 @@ from tests.judge_server import JudgeServer
 from tests.web.conftest import LOOPBACK
 from trivium.cli.demo import example_folder
 from trivium.cli.main import run_command
-from trivium.runs.provenance import version_of
 from trivium.runs.run import Run
 from trivium.store.store import Store
 from trivium.web.app import create_app
@@ -165,7 +164,7 @@ def test_every_tier_of_the_demo_has_values(documents: Answer) -> None:
     b = Run.load(store=f"sqlite:///{documents.folder}/.trivium/store.db")
     figures = b.summary().metrics
 
-    assert version_of(b.record) == "B"
+    assert b.record.version == "B"
     for name in ("success", "correct", "backed", "tool_recall", "loop_free"):
         assert figures[name].n == 60, name
     assert b.summary().missing == 0

@@ -7,7 +7,7 @@ import pytest
 import trivium as tv
 from tests.runs.suites import Says, told_suite
 from trivium.errors import InputError
-from trivium.runs.provenance import fingerprint, recorded_version, version_of
+from trivium.runs.provenance import fingerprint, recorded_version
 from trivium.store.store import Store
 
 AGENT = "app.py:answer"
@@ -84,13 +84,12 @@ def test_code_outside_a_repository_has_no_version(tmp_path):
 def test_a_run_has_the_version_that_it_is_given_or_that_its_code_has(repository, store, monkeypatch):
     monkeypatch.chdir(repository)
     run = tv.evaluate(told_suite(1), agent=AGENT, store=store)
-    assert len(version_of(run.record)) == 12
-    assert version_of(tv.evaluate(told_suite(1), agent=AGENT, store=store).record) == version_of(run.record)
-    assert version_of(tv.evaluate(told_suite(1), agent=AGENT, store=store, version=" v1 ").record) == "v1"
-    assert (
-        version_of(tv.evaluate(told_suite(1), outputs=[{"case": "q0", "output": "1"}], store=store).record)
-        is None
-    )
+    assert len(run.record.version) == 12
+    again = tv.evaluate(told_suite(1), agent=AGENT, store=store)
+    named = tv.evaluate(told_suite(1), agent=AGENT, store=store, version=" v1 ")
+    recorded = tv.evaluate(told_suite(1), outputs=[{"case": "q0", "output": "1"}], store=store)
+    versions = [each.record.version for each in (again, named, recorded)]
+    assert versions == [run.record.version, "v1", None]
     with pytest.raises(InputError, match="version: is empty"):
         tv.evaluate(told_suite(1), agent=AGENT, store=store, version=" ")
 
@@ -112,7 +111,7 @@ def test_a_run_that_other_code_finishes_has_no_version(repository, store, monkey
     monkeypatch.chdir(repository)
     run = tv.evaluate(told_suite(1), agent=AGENT, store=store)
     (repository / "app.py").write_text("def answer(question):\n    return '0'\n")
-    assert version_of(tv.evaluate(told_suite(1), agent=AGENT, store=store, resume=run.id).record) is None
+    assert tv.evaluate(told_suite(1), agent=AGENT, store=store, resume=run.id).record.version is None
 
 
 def test_a_run_goes_on_under_its_own_name_only(store):
@@ -123,4 +122,4 @@ def test_a_run_goes_on_under_its_own_name_only(store):
         with pytest.raises(InputError, match=f"was begun {what}"):
             tv.evaluate(told_suite(1), agent=Says({}), store=store, resume=run.id, version="b")
     again = tv.evaluate(told_suite(1), agent=Says({}), store=store, resume=named.id)
-    assert version_of(again.record) == "a"
+    assert again.record.version == "a"

@@ -17,7 +17,7 @@ from trivium.errors import StoreError, StoreLost
 from trivium.monitor.interaction import interaction_of
 from trivium.monitor.otlp import IntakeLimits, batch_of
 from trivium.monitor.sampling import draw
-from trivium.store import live_traces, schema, sqlite
+from trivium.store import live_traces, schema
 from trivium.store.live_counts import counts_of
 from trivium.store.live_records import Choice, RecordedTrace, TraceBounds
 from trivium.store.live_traces import LiveTraces
@@ -435,7 +435,7 @@ def test_nothing_is_stored_of_what_fails(any_url):
 
 
 def test_a_locked_store_is_a_store_error_and_later_it_goes_on(url, monkeypatch):
-    monkeypatch.setattr(sqlite, "BUSY_MS", 50)
+    monkeypatch.setattr("trivium.store.connection.BUSY_MS", 50)
     with Store(url) as store:
         traces = LiveTraces(store)
         other = sqlite3.connect(store.engine.url.database, isolation_level=None)

@@ -8,7 +8,7 @@ from sqlalchemy import func, insert, select
 from sqlalchemy.exc import OperationalError
 
 from tests.store.samples import attempt, evaluation, new_run
-from trivium.store import schema, sqlite
+from trivium.store import schema
 from trivium.store.live_counts import counts_of, spent_usd
 from trivium.store.retention import DAY, Retention
 from trivium.store.store import Store
@@ -281,7 +281,7 @@ def test_a_span_that_comes_late_is_not_deleted_with_its_trace(any_url, monkeypat
         on_sqlite = store.engine.dialect.name == "sqlite"
         fill(store, traces=[trace("old", age=2)], spans=[span("old")])
         if on_sqlite:  # it waits for the deletion, and makes the trace anew
-            monkeypatch.setattr(sqlite, "BUSY_MS", 50)
+            monkeypatch.setattr("trivium.store.connection.BUSY_MS", 50)
             real, locked = Retention._delete_traces, []
 
             def delete_traces(connection, rows):

@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from tests.store.samples import attempt, cases, evaluation, new_run
 from trivium.cli.main import run_command
 from trivium.errors import StoreError, StoreLost
+from trivium.processes import has_certainly_ended, this_process
 from trivium.store import schema as tables
-from trivium.store.connection import has_certainly_ended, this_process
 from trivium.store.records import EvaluationOutline
 from trivium.store.store import Store
 from trivium.suites.case import Case

@@ -223,7 +223,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
     @property
     def shown(self) -> Any:
         """What people are shown of the attempt: the dialogue of a conversation, else the output."""
-        return dialogue(self.messages) or self.output
+        return dialogue(self.messages) if self.messages else self.output
 
     @property
     def said(self) -> list[JsonObject]:

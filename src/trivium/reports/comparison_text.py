@@ -20,9 +20,9 @@ from trivium.reports.wording import (
 from trivium.runs.comparing.comparison import OF_A_QUESTION, Calls, Comparison, MetricDelta, Word, WrongRates
 from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
-from trivium.runs.provenance import End
 from trivium.runs.summary import further_cases_needed
 from trivium.safe_text import one_line
+from trivium.store.records import End
 from trivium.trust.decision import DifferencePrior
 from trivium.trust.sample_size import MOST_NEEDED
 from trivium.trust.sequential_mean import METHOD

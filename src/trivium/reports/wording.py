@@ -29,9 +29,6 @@ NOTHING = "–"
 BESIDE_PEOPLE = "Each output is scored against the other people's outputs of its case."
 """Note on the table that compares the run with people (docs/definitions/agreement.md#human-ceiling)."""
 
-FEW_GROUPS = 10
-"""With fewer groups than this an interval is called nominal (docs/definitions/intervals.md#groups)."""
-
 
 def number(value: float | None, *, digits: int = 3) -> str:
     """A number with a fixed number of decimals, or a dash if there is none."""
@@ -396,15 +393,22 @@ def interval_note(summary: Summary) -> str | None:
 
 def interval_heading(summary: Summary) -> str:
     """Heading of a column of intervals: ``95 % interval``, or ``interval`` if they rest on few groups."""
+    from trivium.trust.clustered import TOO_FEW_GROUPS
+
     groups = [figure.groups for figure in summary.metrics.values() if shown_interval(figure) is not None]
     level = next((figure.level for figure in summary.metrics.values()), 0.95)
-    return f"{share(level)} interval" if groups and min(groups) >= FEW_GROUPS else "interval"
+    return f"{share(level)} interval" if groups and min(groups) >= TOO_FEW_GROUPS else "interval"
 
 
 def intervals_label(level: float, *, fewest_groups: int) -> str:
-    """``95 % intervals``, called nominal if they rest on fewer than ``FEW_GROUPS`` groups."""
+    """``95 % intervals``, called nominal if they rest on few groups.
+
+    Definition: docs/definitions/intervals.md#groups.
+    """
+    from trivium.trust.clustered import TOO_FEW_GROUPS
+
     label = f"{share(level)} intervals"
-    return label if fewest_groups >= FEW_GROUPS else f"Nominal {label}"
+    return label if fewest_groups >= TOO_FEW_GROUPS else f"Nominal {label}"
 
 
 def dollars(usd: float | None) -> str:

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,10 +22,8 @@ from trivium._version import __version__
 from trivium.errors import InputError
 from trivium.masking import mask
 from trivium.metrics.metric import Metric
-from trivium.store.records import RunRecord
-from trivium.store.store import Store
+from trivium.store.records import FINGERPRINT, NAMED, RunRecord
 from trivium.suites.settings import ServerSettings, Settings
-from trivium.values import resolved
 
 _PACKAGES = (
     "numpy",
@@ -218,15 +216,8 @@ def _settings_by_path(settings: Settings) -> dict[str, object]:
     return by_path
 
 
-NAMED = "version"
-FINGERPRINT = "fingerprint"
-"""Keys of the provenance that hold a version."""
-
 CALLED_AS = "called_as"
 """Key of the provenance: how the agent was named, if that finds it again."""
-
-CONFIRMS = "confirms"
-"""Key of the provenance of a run of kind ``confirm``; its value is a :class:`Confirms`."""
 
 _CODE = (":/", *(f":(top,exclude,glob)**/{each}" for each in (".trivium/**", "*.pyc", "*.db*")))
 """Untracked files that tell versions apart: all but those that a run writes."""
@@ -244,73 +235,6 @@ _IS_CODE = ("--literal-pathspecs", "ls-files", "-co", "--exclude-standard", "--e
 
 _TELLING = re.compile("MODEL|TEMPERATURE|(?<!ENV_)PROMPT(?!_COMMAND|_DIRTRIM|_MODIFIER)")
 """In the names of environment variables that belong to the version; those of a shell's prompt do not."""
-
-
-def version_of(run: RunRecord) -> str | None:
-    """The version of the agent whose attempts a run holds; None where nothing tells versions apart."""
-    found = run.provenance.get(NAMED) or run.provenance.get(FINGERPRINT)
-    return found if isinstance(found, str) else None
-
-
-End = Literal["decided", "calls", "cases", "costs", "nothing"]
-"""Why no further attempts were made: it was decided, the calls were used up, only more cases would tell, more
-calls would cost more than they save, or none gives a value."""
-
-
-@resolved
-class Confirms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The purpose of a run that makes further attempts at some cases of another run.
-
-    Definition: docs/definitions/decisions.md#confirm.
-
-    Attributes:
-        run: Id of the run whose version is asked again.
-        against: Id of the run with which that one is compared.
-        budget: Shared by the runs of both sides whose calls are counted together.
-        refused: Why its attempts do not count; None if they do.
-        end: Why no further attempts were made; None as long as they may be.
-    """
-
-    run: str
-    against: str
-    budget: str
-    refused: str | None = None
-    end: End | None = None
-
-
-def confirms(run: RunRecord) -> Confirms | None:
-    """The purpose of a run of kind ``confirm``; None for any other run."""
-    found = run.provenance.get(CONFIRMS)
-    return None if found is None else msgspec.convert(found, Confirms)
-
-
-class ConfirmingRuns(NamedTuple):
-    """Runs of further attempts of either side of a comparison, oldest first."""
-
-    base: tuple[RunRecord, ...] = ()
-    head: tuple[RunRecord, ...] = ()
-
-
-def confirming_runs(
-    store: Store, base: RunRecord, head: RunRecord, *, finished: bool = True
-) -> ConfirmingRuns:
-    """Find the runs that confirm the comparison of two runs.
-
-    Args:
-        store: The store of both.
-        base: The baseline run.
-        head: The candidate run.
-        finished: Whether to leave out runs that are not finished.
-    """
-    stored = [run for name in {base.suite_name, head.suite_name} for run in store.confirm_runs(name)]
-    found: dict[str, list[RunRecord]] = {base.id: [], head.id: []}
-    for run in sorted(stored, key=lambda each: each.number):
-        what = confirms(run)
-        if what is None or what.refused is not None or (finished and run.state != "done"):
-            continue
-        if {what.run, what.against} == {base.id, head.id}:
-            found[what.run].append(run)
-    return ConfirmingRuns(tuple(found[base.id]), tuple(found[head.id]))
 
 
 def recorded_version(named: str | None, agent: Any, source: RunRecord | None) -> dict[str, str]:

@@ -1,8 +1,12 @@
 """Gives users access to a stored run: its summary, rows, items and disagreements."""
 
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.display import HtmlRepr
@@ -14,6 +18,7 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Policy
+from trivium.traces.trace import Trace
 
 if TYPE_CHECKING:
     from trivium.runs.dataframes import What
@@ -208,3 +213,26 @@ def earlier_runs(run: Run) -> Iterator[Run]:
         same = record.suite_name == run.record.suite_name and record.kind == run.record.kind
         if same and record.number < run.record.number:
             yield Run(run.store, record)
+
+
+def same_attempts(base: Run, head: Run) -> bool:
+    """Whether both runs have the same attempts, in the same order, with the same contents and steps.
+
+    Times, ids of spans and usage are ignored. Reading stops at the first difference.
+    """
+    return all(
+        ours is not None and theirs is not None and _digest(ours) == _digest(theirs)
+        for ours, theirs in zip_longest(base.attempts(), head.attempts())
+    )
+
+
+def _digest(attempt: Attempt) -> bytes:
+    trace = None if attempt.trace is None else _steps(attempt.trace)
+    content = (attempt.case, attempt.repeat, attempt.shown, attempt.error, attempt.reward, trace)
+    return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).digest()
+
+
+def _steps(trace: Trace) -> tuple[object, object]:
+    spans = [(span.kind, span.name, span.agent, span.ok, span.input, span.output) for span in trace.spans]
+    messages = [(each.sender, each.receiver, each.type, each.content) for each in trace.messages]
+    return spans, messages

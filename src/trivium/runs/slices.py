@@ -12,11 +12,12 @@ from trivium.display import RichRepr
 from trivium.errors import InputError, suggest
 from trivium.runs.aggregation import Aggregation, evaluated_cases
 from trivium.runs.columns import Column
-from trivium.runs.summary import TOO_FEW_GROUPS, Figure
+from trivium.runs.summary import Figure
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.selection import value_at
+from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.subsets import SubsetDifference, adjusted, subset_difference
 from trivium.values import text_or_json
 

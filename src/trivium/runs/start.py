@@ -14,11 +14,11 @@ from trivium.errors import InputError, TriviumError
 from trivium.runs.engines.processes import Engine, check_engine
 from trivium.runs.origin import Origin
 from trivium.runs.pipeline import Prepared
-from trivium.runs.provenance import FINGERPRINT, NAMED, changed_settings, judge_provenance, provenance
+from trivium.runs.provenance import changed_settings, judge_provenance, provenance
 from trivium.runs.until_decided.difference import ComparisonWith, StopWhen, comparison_with
 from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
-from trivium.store.records import RunKind, RunRecord
+from trivium.store.records import FINGERPRINT, NAMED, RunKind, RunRecord
 from trivium.store.store import Store
 from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.world_settings import start_digest

@@ -1,6 +1,5 @@
 """Records of the summary of a run: means, intervals, gates and costs (docs/definitions/files.md#summary)."""
 
-from collections.abc import Iterator
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -405,32 +404,3 @@ def further_cases_needed(result: Undecided) -> str | None:
         f"about {number} would settle it with {100 * POWER:g} % probability "
         "if the truth is where the estimate is"
     )
-
-
-FEW_GROUPS = 20
-TOO_FEW_GROUPS = 10
-"""Fewer groups give a warning, and their intervals are not labelled with a level.
-
-Definition: docs/definitions/intervals.md#groups.
-"""
-
-
-def about_groups(groups: int, equal: float, *, level: float) -> Iterator[str]:
-    """Yield a warning if intervals rest on few groups, or on many of which few hold most of the values.
-
-    Args:
-        groups: Number of groups; 0 for none.
-        equal: As many groups of equal size weigh the same (``ClusteredMean.effective_groups``).
-        level: Level of the intervals.
-    """
-    if groups == 1:
-        yield "one group gives no interval: how much another group would differ is unknown"
-    elif 1 < groups < TOO_FEW_GROUPS:
-        yield f"intervals rest on {groups} groups: too few to call them {100 * level:g} % intervals"
-    elif TOO_FEW_GROUPS <= groups < FEW_GROUPS:
-        yield f"intervals rest on {groups} groups: with fewer than 20 they are wide"
-    elif groups and equal < FEW_GROUPS:
-        yield (
-            f"intervals rest on {groups:,} unequal groups that weigh as much as {equal:.0f} equal ones: "
-            "with fewer than 20 they are wide"
-        )

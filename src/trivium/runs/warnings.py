@@ -7,10 +7,11 @@ from trivium.metrics.evaluation import pass_rule
 from trivium.metrics.metric import NONE_RELEVANT, RECORDED_BY
 from trivium.metrics.registry import ACCEPTED, JUDGE_FALLBACK
 from trivium.runs.columns import NO_JUDGE, Column, most_frequent
-from trivium.runs.summary import Summary, about_groups
+from trivium.runs.summary import Summary
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import Settings
 from trivium.traces.readers import FORMATS
+from trivium.trust.clustered import about_groups
 
 _ONE_WAY = frozenset({"trivium", *FORMATS})
 """Recorders that are not the instrumentation of a framework: decorators, and files of one tool."""

@@ -24,6 +24,39 @@ RunKind = Literal["agent", "recorded", "human", "live", "confirm"]
 RunState = Literal["running", "done", "interrupted"]
 
 
+NAMED = "version"
+FINGERPRINT = "fingerprint"
+"""Keys of the provenance that hold a version."""
+
+CONFIRMS = "confirms"
+"""Key of the provenance of a run of kind ``confirm``; its value is a :class:`Confirms`."""
+
+End = Literal["decided", "calls", "cases", "costs", "nothing"]
+"""Why no further attempts were made: it was decided, the calls were used up, only more cases would tell, more
+calls would cost more than they save, or none gives a value."""
+
+
+@resolved
+class Confirms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The purpose of a run that makes further attempts at some cases of another run.
+
+    Definition: docs/definitions/decisions.md#confirm.
+
+    Attributes:
+        run: Id of the run whose version is asked again.
+        against: Id of the run with which that one is compared.
+        budget: Shared by the runs of both sides whose calls are counted together.
+        refused: Why its attempts do not count; None if they do.
+        end: Why no further attempts were made; None as long as they may be.
+    """
+
+    run: str
+    against: str
+    budget: str
+    refused: str | None = None
+    end: End | None = None
+
+
 @resolved
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A stored run.
@@ -35,7 +68,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         suite: Digest of the suite's cases.
         kind: Origin of the outputs: ``agent`` (called), ``recorded`` (read from a file), ``human``,
             ``live`` (a monitor's samples of one day), or ``confirm`` (further attempts at some cases of
-            another run; see ``trivium.runs.provenance.Confirms``).
+            another run; see :class:`Confirms`).
         state: running, done or interrupted. A killed run stays ``running`` until it is resumed.
         created: Unix time, seconds.
         finished: Unix time, or None.
@@ -64,6 +97,18 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     def names(self) -> "RunNames":
         """What lists call the run by."""
         return RunNames.of(self.provenance)
+
+    @property
+    def version(self) -> str | None:
+        """The version of the agent whose attempts it holds; None where nothing tells versions apart."""
+        found = self.provenance.get(NAMED) or self.provenance.get(FINGERPRINT)
+        return found if isinstance(found, str) else None
+
+    @property
+    def confirms(self) -> Confirms | None:
+        """The purpose of a run of kind ``confirm``; None for any other run."""
+        found = self.provenance.get(CONFIRMS)
+        return None if found is None else msgspec.convert(found, Confirms)
 
 
 class StoredAttempt(msgspec.Struct, frozen=True, kw_only=True):

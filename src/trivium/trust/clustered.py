@@ -28,6 +28,11 @@ Kind = Literal["mean", "rate", "difference"]
 SAME = 1e-12
 """Spread and differences below this share of the range count as rounding errors."""
 
+FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
+"""Intervals of fewer groups have a warning, and intervals of too few are not labelled with a level.
+
+Definition: docs/definitions/intervals.md#groups.
+"""
 
 _ALIKE_POWER = 6
 """Turns how alike changes are into the size of the steps in which their sum can vary, in mean changes. In
@@ -398,3 +403,24 @@ class _GroupSums:
         total = apart * n + correlation * second
         squares = apart**2 * second + 2 * apart * correlation * third + correlation**2 * fourth
         return max(1, int(total**2 / squares * (self.count - 1) / self.count + 1e-9))
+
+
+def about_groups(groups: int, equal: float, *, level: float) -> Iterator[str]:
+    """Yield a warning if intervals rest on few groups, or on many of which few hold most of the values.
+
+    Args:
+        groups: Number of groups; 0 for none.
+        equal: As many groups of equal size weigh the same (``ClusteredMean.effective_groups``).
+        level: Level of the intervals.
+    """
+    if groups == 1:
+        yield "one group gives no interval: how much another group would differ is unknown"
+    elif 1 < groups < TOO_FEW_GROUPS:
+        yield f"intervals rest on {groups} groups: too few to call them {100 * level:g} % intervals"
+    elif TOO_FEW_GROUPS <= groups < FEW_GROUPS:
+        yield f"intervals rest on {groups} groups: with fewer than 20 they are wide"
+    elif groups and equal < FEW_GROUPS:
+        yield (
+            f"intervals rest on {groups:,} unequal groups that weigh as much as {equal:.0f} equal ones: "
+            "with fewer than 20 they are wide"
+        )

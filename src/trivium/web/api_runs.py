@@ -10,7 +10,7 @@ from litestar.params import PathParameter, QueryParameter
 from trivium.errors import InputError
 from trivium.reports.moved_cases.document import comparison_document
 from trivium.runs.run import Run
-from trivium.runs.summary import Summary
+from trivium.runs.summary import Summary, summary_of
 from trivium.store.browsing.attempts import AttemptSort, Verdict, WholeAttempt, find_attempts
 from trivium.store.browsing.runs import RunFilters, RunSort, RunsPage, find_runs
 from trivium.store.records import RunKind, RunState
@@ -18,7 +18,7 @@ from trivium.values import json_text
 from trivium.web.errors import Refused, refusals
 from trivium.web.pages.case import repeat_of, rows_of
 from trivium.web.pages.comparison import Comparisons
-from trivium.web.pages.run import ListedAttempt, cursor_of, listed, stored_summary
+from trivium.web.pages.run import ListedAttempt, cursor_of, listed
 from trivium.web.pages.site import run_of
 from trivium.web.services import Services
 from trivium.web.threads import slowly
@@ -122,7 +122,7 @@ def _run_routes(services: Services) -> list[Any]:
             state=found.state,
             started=found.created,
             finished=found.finished,
-            summary=stored_summary(found),
+            summary=summary_of(found),
         )
 
     return [list_runs, one_run]

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from tests.store.samples import attempt, new_run
-from trivium.runs.comparing.compare import unchanged
-from trivium.runs.run import Run
+from trivium.runs.run import Run, same_attempts
 from trivium.store.store import Store
 from trivium.traces.trace import Message, Span, Trace
 
@@ -29,7 +28,7 @@ def same(tmp_path):
                 record = new_run(store, id=f"{id_}{len(store.runs())}")
                 store.save(record, attempts=attempts)
                 runs.append(Run(store, record))
-            return unchanged(*runs)
+            return same_attempts(*runs)
 
         yield compare
 

@@ -5,9 +5,9 @@ import pytest
 
 import trivium as tv
 from trivium.errors import ComparisonError
-from trivium.runs.comparing.earlier_runs import earlier_runs
-from trivium.runs.provenance import CONFIRMS, Confirms, confirming_runs
+from trivium.runs.comparing.earlier_runs import confirming_runs, earlier_runs
 from trivium.runs.run import Run
+from trivium.store.records import CONFIRMS, Confirms
 from trivium.store.store import Store
 
 CASES = [{"id": f"q{i}", "input": f"{i}?", "references": [f"{i}"]} for i in range(4)]

@@ -7,7 +7,7 @@ import pytest
 import trivium as tv
 from tests.runs.suites import Says, told_suite
 from trivium.errors import AgentError, ComparisonError, InputError, StoreError
-from trivium.runs.provenance import confirming_runs
+from trivium.runs.comparing.earlier_runs import confirming_runs
 from trivium.runs.run import Run
 from trivium.store.store import Store
 from trivium.suites.settings import DecideSettings

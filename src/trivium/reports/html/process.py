@@ -17,6 +17,7 @@ from trivium.safe_text import one_line
 from trivium.suites.selection import group_of
 from trivium.traces.process.process import Process
 from trivium.traces.process.timing import TimeShare
+from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.intervals import mean_interval
 
 SHARES_SHOWN = 10
@@ -242,7 +243,7 @@ class RunTimes:
     def _again(self, name: str, words: str, level: float) -> "_Again":
         column = self._counts[name]
         mean, ends = self._mean(column, np.arange(len(self._case_of)), level, high=None)
-        if len(self._clusters) < wording.FEW_GROUPS:
+        if len(self._clusters) < TOO_FEW_GROUPS:
             ends = None  # with so few clusters the interval is far wider than the observed counts
         count = int(sum(column.values))
         return _Again(words=words, number=count, mean=mean, ends=ends, attempts=len(column.rows))

@@ -21,6 +21,7 @@ from trivium.runs.items.table import Origin
 from trivium.safe_text import one_line
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import Temperature
+from trivium.trust.clustered import TOO_FEW_GROUPS
 
 NAMES = {
     "exact": "same label",
@@ -31,7 +32,6 @@ NAMES = {
     "spearman": "Spearman's ρ",
     "kendall": "Kendall's τ-b",
 }
-TOO_FEW_GROUPS = 10
 
 
 def agreement_blocks(answer: AgreementAnswer) -> Iterator[Block]:

@@ -11,6 +11,7 @@ from trivium.runs.items.ranked import Scale
 from trivium.runs.items.table import ItemTable
 from trivium.trust.calibration.quality import Reliability, probability_quality, reliability
 from trivium.trust.cluster_bootstrap import Estimate
+from trivium.trust.clustered import FEW_GROUPS, TOO_FEW_GROUPS
 from trivium.trust.confidence.functions import CalibratorUse
 from trivium.trust.selective.curve import Curve, RiskAtCoverage, risk_at, risk_coverage
 from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics, selective_metrics
@@ -325,8 +326,6 @@ def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> Di
     bins = msgspec.structs.asdict(reliability(confidence, correct, weights=weights))
     return Diagram(**bins | probability_quality(confidence, correct, weights=weights))
 
-
-FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
 
 MOST_TIED = 0.2
 """Share of predictions with one confidence above which a warning mentions ties."""

@@ -1,23 +1,22 @@
 """Compares two runs: pairs them, decides, and collects the cases that moved and the warnings."""
 
+from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
-from hashlib import blake2b
-from itertools import zip_longest
 from typing import Unpack
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem, suggest
+from trivium.runs.columns import most_frequent
 from trivium.runs.comparing.compared_slices import compared_slices
 from trivium.runs.comparing.comparison import (
     AnotherUser,
     ComparedSlice,
     Comparison,
     Confirmed,
+    MetricDelta,
     Question,
     Statistics,
     takes_statistics,
@@ -27,6 +26,7 @@ from trivium.runs.comparing.decision import (
     deciding,
     deltas_of,
     incomparabilities,
+    listed,
     moving_metrics,
     passing,
     verdict,
@@ -50,13 +50,21 @@ from trivium.runs.comparing.moved_cases import (
     MovedCases,
     case_states,
 )
-from trivium.runs.comparing.pairing import Methods, PairedScores, Pairing, ScoredRun, numbers_of, repeats_of
+from trivium.runs.comparing.pairing import (
+    WHOLE,
+    Methods,
+    PairedScores,
+    Pairing,
+    ScoredRun,
+    numbers_of,
+    repeats_of,
+)
 from trivium.runs.comparing.questions import questions
-from trivium.runs.comparing.warnings import about_figures, about_judges, about_options, about_runs
-from trivium.runs.run import Run
-from trivium.runs.until_decided.difference import StoppedComparison
-from trivium.traces.trace import Trace
+from trivium.runs.run import Run, same_attempts
+from trivium.runs.until_decided.difference import StoppedComparison, stopped_for
+from trivium.suites.rubrics.loader import OVERALL
 from trivium.trust.arrays import Ints
+from trivium.trust.clustered import about_groups
 
 MAX_MOVES = 10
 """Most cases that the comparison lists as moved."""
@@ -288,7 +296,7 @@ class _Decision:
         paired = {name: figure for name, figure in pair.figures.items() if figure.pairs or figure.missing}
         if not paired:
             raise ComparisonError("", f"run {pair.base.id} and run {pair.head.id} have no figure in common")
-        self.same = not pair.unlike and unchanged(pair.base, pair.head)
+        self.same = not pair.unlike and same_attempts(pair.base, pair.head)
         self.decided_by = _deciding(paired, options)
         if not self.same and len(self.decided_by) == 1:
             learned = prior_from_history(pair.head, self.decided_by[0], pair.clusters)
@@ -312,7 +320,7 @@ class _Decision:
         self.questions: tuple[Question, ...] = ()
         if not self.same and stopped is None and len(self.decided_by) == 1:
             self.questions = self._ask_both(pair, options)
-        self.unjudged = list(about_judges(pair.left, pair.right))
+        self.unjudged = list(_about_judges(pair.left, pair.right))
         self.verdict = verdict(
             # The others' p-values suppose that the number of cases was set beforehand.
             deltas if stopped is None else {stopped.metric: deltas[stopped.metric]},
@@ -367,12 +375,80 @@ def _warnings(pair: _Pair, decision: _Decision, options: Options) -> Iterator[st
     yield from decision.unjudged
     if stopped is not None:
         yield stopped.sentence
-    yield from about_runs(pair.base, pair.head, pair.left, pair.right, said=stopped is not None)
+    yield from _about_runs(pair.base, pair.head, pair.left, pair.right, said=stopped is not None)
     for word, codes in pair.absent.items():
         if codes.size:
             yield f"{codes.size:,} attempts are missing in {word}, and taken at their worst and at their best"
-    yield from about_figures(pair.figures)
-    yield from about_options(decision.deltas, pair.pairing.groups, options)
+    yield from _about_figures(pair.figures)
+    yield from _about_options(decision.deltas, pair.pairing.groups, options)
+
+
+def _about_runs(
+    base: Run, head: Run, left: ScoredRun, right: ScoredRun, *, said: bool = False
+) -> Iterator[str]:
+    """Yield warnings about values that are missing in either run.
+
+    Args:
+        base: The baseline run.
+        head: The candidate run.
+        left: Scores of base.
+        right: Scores of head.
+        said: Whether it is said already why head stopped early.
+    """
+    for word, run in (("base", base), ("head", head)):
+        if run.record.state != "done":
+            yield f"{word} is not finished ({run.record.state})"
+    for word, run, side in (("base", base, left), ("head", head, right)):
+        if side.settings.until_decided and not (said and run is head):
+            stop = stopped_for(run)
+            what = "its gates were" if stop is None else f"its comparison with {stop.against} was"
+            yield (
+                f"{word} asked cases at most until {what} decided; the difference is of these "
+                f"{len(side.cases):,}, and its interval supposes that their number was set beforehand"
+            )
+    for word, ours, theirs in (("base", left, right), ("head", right, left)):
+        alone = int(np.count_nonzero(repeats_of(ours.rows.lacking(theirs.rows)) != WHOLE))
+        if alone:
+            yield f"{alone:,} of {ours.attempts:,} attempts of {word} have no counterpart and take no part"
+    for word, ours, theirs in (("base", left, right), ("head", right, left)):
+        names = [name for name in ours.scored if name not in theirs.scored and not theirs.bounds[name]]
+        if names:
+            yield f"only {word} has a score for {listed(names)}"
+
+
+def _about_judges(base: ScoredRun, head: ScoredRun) -> Iterator[str]:
+    """Yield warnings about missing judgements, with the reason."""
+    for word, side in (("base", base), ("head", head)):
+        judged = {
+            name: reasons
+            for name, reasons in side.unavailable.items()
+            if side.tiers[name] == "judge" and not name.endswith(f".{OVERALL}")
+        }
+        if judged:
+            most = max(judged.values(), key=Counter.total)
+            count, why = most.total(), most_frequent(most)
+            part = "" if count == side.attempts else f" in {count:,} of {side.attempts:,}"
+            yield f"{word} was not judged{part}: {why}."
+
+
+def _about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
+    """Yield warnings about values that are left out of the comparison."""
+    for name, figure in figures.items():
+        other_method = figure.left_out - figure.one_sided
+        if other_method:
+            how = "rest on other parts in head" if name == "composite" else "were made in unlike ways"
+            yield f"{name}: {other_method:,} pairs {how} and are left out"
+        if figure.missing:
+            yield f"{name}: {figure.missing:,} pairs lack a side: taken at its worst and at its best"
+        if figure.one_sided:
+            yield f"{name}: {figure.one_sided:,} pairs have a value on one side only and are left out"
+
+
+def _about_options(deltas: dict[str, MetricDelta], groups: Ints, options: Options) -> Iterator[str]:
+    """Yield warnings about the number of groups; ``groups`` has the group of each paired case."""
+    fewest = min((one.groups for one in deltas.values() if one.n), default=0)
+    sizes = np.bincount(groups)
+    yield from about_groups(fewest, float(groups.size**2 / (sizes @ sizes)), level=options.level)
 
 
 def _nothing_in_common(base: Run, head: Run) -> str:
@@ -483,26 +559,3 @@ def _tried(counts: CaseCounts) -> Ints:
     """Passes, attempts and earlier attempts of base, then those of head; shape (6, n)."""
     sides = (counts.base, counts.head)
     return np.array([row for each in sides for row in (each.passes, each.attempts, each.earlier)])
-
-
-def unchanged(base: Run, head: Run) -> bool:
-    """Whether both runs have the same attempts, in the same order, with the same contents and steps.
-
-    Times, ids of spans and usage are ignored. Reading stops at the first difference.
-    """
-    return all(
-        ours is not None and theirs is not None and _digest(ours) == _digest(theirs)
-        for ours, theirs in zip_longest(base.attempts(), head.attempts())
-    )
-
-
-def _digest(attempt: Attempt) -> bytes:
-    trace = None if attempt.trace is None else _steps(attempt.trace)
-    content = (attempt.case, attempt.repeat, attempt.shown, attempt.error, attempt.reward, trace)
-    return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).digest()
-
-
-def _steps(trace: Trace) -> tuple[object, object]:
-    spans = [(span.kind, span.name, span.agent, span.ok, span.input, span.output) for span in trace.spans]
-    messages = [(each.sender, each.receiver, each.type, each.content) for each in trace.messages]
-    return spans, messages

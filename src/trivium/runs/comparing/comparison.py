@@ -9,8 +9,8 @@ from trivium.errors import RegressionError
 from trivium.keywords import keywords
 from trivium.runs.comparing.graph_diff import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
-from trivium.runs.provenance import End
 from trivium.runs.summary import further_cases_needed
+from trivium.store.records import End
 from trivium.suites.settings import About, DecideSettings, Policy
 from trivium.trust.decision import DifferencePrior
 from trivium.trust.distributions import Answer

@@ -13,10 +13,10 @@ import numpy as np
 from trivium.runs.comparing.comparison import Calls, Confirmed
 from trivium.runs.comparing.decision import incomparabilities
 from trivium.runs.comparing.pairing import ANY_METHOD, NO_PAIR, Methods, Pairing, ScoredRun, numbers_of
-from trivium.runs.provenance import confirming_runs, confirms, version_of
 from trivium.runs.run import Run
 from trivium.runs.summary import summary_of
 from trivium.store.records import RunRecord
+from trivium.store.store import Store
 from trivium.trust.arrays import Floats, Ints
 from trivium.trust.case_model import Tally
 from trivium.trust.decision import (
@@ -49,6 +49,35 @@ class EarlierRuns(NamedTuple):
 NONE_EARLIER = EarlierRuns()
 
 
+class ConfirmingRuns(NamedTuple):
+    """Runs of further attempts of either side of a comparison, oldest first."""
+
+    base: tuple[RunRecord, ...] = ()
+    head: tuple[RunRecord, ...] = ()
+
+
+def confirming_runs(
+    store: Store, base: RunRecord, head: RunRecord, *, finished: bool = True
+) -> ConfirmingRuns:
+    """Find the runs that confirm the comparison of two runs.
+
+    Args:
+        store: The store of both.
+        base: The baseline run.
+        head: The candidate run.
+        finished: Whether to leave out runs that are not finished.
+    """
+    stored = [run for name in {base.suite_name, head.suite_name} for run in store.confirm_runs(name)]
+    found: dict[str, list[RunRecord]] = {base.id: [], head.id: []}
+    for run in sorted(stored, key=lambda each: each.number):
+        what = run.confirms
+        if what is None or what.refused is not None or (finished and run.state != "done"):
+            continue
+        if {what.run, what.against} == {base.id, head.id}:
+            found[what.run].append(run)
+    return ConfirmingRuns(tuple(found[base.id]), tuple(found[head.id]))
+
+
 def earlier_runs(base: Run, head: Run) -> EarlierRuns:
     """Find the runs of both versions that were stored before the later of two runs, or that confirm them.
 
@@ -65,7 +94,7 @@ def earlier_runs(base: Run, head: Run) -> EarlierRuns:
             (base, head), confirming_runs(head.store, base.record, head.record), strict=True
         )
     ]
-    if version_of(base.record) == version_of(head.record):
+    if base.record.version == head.record.version:
         return EarlierRuns(*confirming)
     earlier = (tuple(islice(_of_version(run, base, head), MOST_EARLIER)) for run in (base, head))
     return EarlierRuns(*(more + each for more, each in zip(confirming, earlier, strict=True)))
@@ -95,7 +124,7 @@ def confirmed_by(base: Run, head: Run) -> Confirmed | None:
     if not any(found):
         return None
     runs = sorted((run for side in found for run in side), key=lambda run: run.number)
-    last = confirms(runs[-1])
+    last = runs[-1].confirms
     return Confirmed(
         base=calls_of(found.base),
         head=calls_of(found.head),
@@ -105,12 +134,10 @@ def confirmed_by(base: Run, head: Run) -> Confirmed | None:
 
 
 def _of_version(run: Run, base: Run, head: Run) -> Iterator[Run]:
-    version = version_of(run.record)
+    version = run.record.version
     if version is not None:
         compared = [each.record for each in (base, head) if each.store.name == run.store.name]
-        yield from _before(
-            run, compared, lambda record: record.kind != "live" and version_of(record) == version
-        )
+        yield from _before(run, compared, lambda record: record.kind != "live" and record.version == version)
 
 
 def _before(run: Run, compared: list[RunRecord], wanted: Callable[[RunRecord], bool]) -> Iterator[Run]:
@@ -144,7 +171,7 @@ def prior_from_history(head: Run, metric: str, clusters: Mapping[str, str]) -> D
     if len(runs) <= FEWEST_COMPARISONS:
         return DEFAULT_PRIOR
     methods = Methods()
-    scored = [(version_of(run.record), ScoredRun.of(run, methods)) for run in runs]
+    scored = [(run.record.version, ScoredRun.of(run, methods)) for run in runs]
     found = []
     for (before, older), (after, newer) in pairwise(scored):
         pairing = Pairing(older, newer, clusters=dict(clusters), only=clusters.keys())

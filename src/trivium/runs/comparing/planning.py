@@ -13,8 +13,7 @@ from trivium.runs.comparing.compare import clusters_of
 from trivium.runs.comparing.decision import check_ranges, incomparabilities
 from trivium.runs.comparing.pairing import Methods, ScoredRun
 from trivium.runs.run import Run
-from trivium.runs.summary import FEW_GROUPS
-from trivium.trust.clustered import ClusteredMean
+from trivium.trust.clustered import FEW_GROUPS, ClusteredMean
 from trivium.trust.sample_size import (
     detectable_difference,
     groups_to_detect,

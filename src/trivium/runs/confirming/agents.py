@@ -13,16 +13,9 @@ from trivium.errors import ComparisonError, InputError, Problem
 from trivium.runs.checks import prepared
 from trivium.runs.comparing.decision import differences_from
 from trivium.runs.pipeline import Prepared
-from trivium.runs.provenance import (
-    CALLED_AS,
-    FINGERPRINT,
-    NAMED,
-    confirms,
-    fingerprint,
-    measuring,
-    version_of,
-)
+from trivium.runs.provenance import CALLED_AS, fingerprint, measuring
 from trivium.runs.run import Run
+from trivium.store.records import FINGERPRINT, NAMED
 from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.suite import Suite
 
@@ -83,7 +76,7 @@ def base_agent_if_known(base: Run, head: Run) -> SideAgent | str:
         found = agent_of(base, None, option="--base-agent")
     except InputError as error:
         return str(error)
-    same_version = version_of(base.record) is not None and version_of(base.record) == version_of(head.record)
+    same_version = base.record.version is not None and base.record.version == head.record.version
     if FINGERPRINT in found.version or same_version or found.named != head.provenance.get(CALLED_AS):
         return found
     return (
@@ -149,7 +142,7 @@ def next_repeats(run: Run) -> dict[int, int]:
     repeats = run.record.settings.repeats
     found: defaultdict[int, int] = defaultdict(lambda: repeats)
     for other in run.store.confirm_runs(run.record.suite_name):
-        if (what := confirms(other)) is not None and what.run == run.id:
+        if (what := other.confirms) is not None and what.run == run.id:
             for position, repeat in run.store.attempt_keys(other):
                 found[position] = max(found[position], repeat + 1)
     return {position: found[position] for position, _ in enumerate(run.cases())}

@@ -10,13 +10,13 @@ from trivium.errors import AgentError, ComparisonError, InputError
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.decision import Options
+from trivium.runs.comparing.earlier_runs import confirming_runs
 from trivium.runs.confirming.agents import SideAgent, agent_of, base_agent_if_known
 from trivium.runs.confirming.rounds import Chosen, Question, Rounds, Tallies
 from trivium.runs.confirming.sides import Arrival, Side
 from trivium.runs.pipeline import Progress
-from trivium.runs.provenance import Confirms, End, confirming_runs, confirms
 from trivium.runs.run import Run
-from trivium.store.records import RunRecord
+from trivium.store.records import Confirms, End, RunRecord
 from trivium.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -207,6 +207,6 @@ def _budget(unfinished: Iterable[RunRecord]) -> str:
 
 
 def _of(run: RunRecord) -> Confirms:
-    found = confirms(run)
+    found = run.confirms
     assert found is not None  # noqa: S101 - of kind confirm
     return found

@@ -16,8 +16,8 @@ from trivium.runs.comparing.compare import clusters_of
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.earlier_runs import CaseCounts, CaseTotals, case_counts, earlier_runs
 from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
-from trivium.runs.provenance import End
 from trivium.runs.run import Run
+from trivium.store.records import End
 from trivium.suites.settings import DecideSettings, Settings
 from trivium.trust.arrays import Floats
 from trivium.trust.case_model import CasePosterior, NormalMixture, Tally, case_posterior, expected_saving

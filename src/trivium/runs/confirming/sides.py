@@ -14,12 +14,11 @@ from trivium.runs.confirming.agents import SideAgent, next_repeats, prepared_aga
 from trivium.runs.execution import execute
 from trivium.runs.origin import Origin
 from trivium.runs.pipeline import NoProgress
-from trivium.runs.provenance import CONFIRMS, Confirms, End
 from trivium.runs.run import Run
 from trivium.runs.start import begin
 from trivium.runs.until_decided.asker import Planned
 from trivium.store.browsing.before import forget_answers
-from trivium.store.records import RunRecord
+from trivium.store.records import CONFIRMS, Confirms, End, RunRecord
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
 

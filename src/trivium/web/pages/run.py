@@ -16,7 +16,7 @@ from trivium.reports.view import view_of
 from trivium.reports.wording import attempt_name, headline, number
 from trivium.runs.slices import Slices, slices_of
 from trivium.runs.summarize import summarise
-from trivium.runs.summary import Summary
+from trivium.runs.summary import Summary, summary_of
 from trivium.safe_text import one_line
 from trivium.store.browsing.attempts import (
     ATTEMPT_SORTS,
@@ -44,7 +44,7 @@ from trivium.web.pages.site import (
     table_export,
 )
 
-__all__ = ["ListedAttempt", "cursor_of", "listed", "routes", "stored_summary"]
+__all__ = ["ListedAttempt", "cursor_of", "listed", "routes"]
 
 ROWS = 25
 """Number of attempts on a page."""
@@ -194,15 +194,10 @@ def cursor_of(text: str) -> Cursor | None:
 def _summary(site: Site, run: RunRecord) -> Summary | None:
     """Return the stored summary, or compute one of the attempts so far if they are few; else None."""
     if run.summary is not None:
-        return stored_summary(run)
+        return summary_of(run)
     if 0 < count_attempts(site.store, run) <= SUMMARISED_AT_ONCE:
         return summarise(site.store, run)
     return None
-
-
-def stored_summary(run: RunRecord) -> Summary | None:
-    """Return the summary that the run stored when it finished; None before that."""
-    return None if run.summary is None else msgspec.convert(run.summary, Summary, strict=False)
 
 
 def _slices(site: Site, run: RunRecord, by: str) -> tuple[list[Slices], str]:
