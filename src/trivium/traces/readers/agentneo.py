@@ -11,12 +11,13 @@ A database is untrusted: it is opened read-only and immutable, its schema is not
 virtual tables are not touched), and steps, rows and bytes are bounded.
 """
 
+import re
 import sqlite3
 from bisect import bisect_left
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,21 +43,6 @@ from trivium.traces.readers.json_input import (
 from trivium.traces.readers.span_records import Record, unwrapped, without_foreign
 from trivium.traces.trace import INCOMPLETE, Span, SpanKind, SpanUsage, Trace, TraceProblem
 from trivium.values import JsonObject, amount, dict_, dicts, sum_known
-
-
-@dataclass
-class Tables:
-    """The rows of one trace, by table."""
-
-    trace: Record
-    project: str | None = None
-    agent_call: list[Record] = field(default_factory=list)
-    tool_call: list[Record] = field(default_factory=list)
-    llm_call: list[Record] = field(default_factory=list)
-    errors: list[Record] = field(default_factory=list)
-    metrics: list[Record] = field(default_factory=list)
-    user_interactions: list[Record] = field(default_factory=list)
-
 
 MAGIC = b"SQLite format 3\0"
 MOST_ROWS = 1_000_000
@@ -105,7 +91,7 @@ def read_file(path: Path, *, most_rows: int = MOST_ROWS, most_steps: int = MOST_
         return read_traces(documents_of(path), str(path))
     try:
         with _opened(path, most_steps) as connection:
-            tables = _Reader(connection, str(path), most_rows).tables()
+            tables = _tables(connection, str(path), most_rows)
     except (sqlite3.Error, OverflowError, UnicodeError) as error:  # its own messages may be no UTF-8
         what = "takes too long to read" if "interrupted" in str(error) else f"cannot be read: {error}"
         raise TraceError(str(path), f"the SQLite database {what}") from error
@@ -158,38 +144,30 @@ def _authorize_reads_only(action: int, *_: str | None) -> int:
     return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
 
 
-class _Reader:
-    def __init__(self, connection: sqlite3.Connection, source: str, most_rows: int) -> None:
-        self._connection, self._source, self._most_rows = connection, source, most_rows
-        self._bytes = 0
-
-    def tables(self) -> dict[str, list[Record]]:
-        rows = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
-        tables = rows.fetchmany(self._most_rows)
-        real = {name for name, sql in tables if not str(sql).upper().startswith("CREATE VIRTUAL")}
-        missing = [name for name in _REQUIRED_TABLES if name not in real]
-        if missing:
-            what = f"is a SQLite database, but none of AgentNeo's: it has no table {', '.join(missing)}"
-            raise TraceError(self._source, what)
-        return {name: self._rows(name) if name in real else [] for name in _COLUMNS}
-
-    def _rows(self, table: str) -> list[Record]:
+def _tables(connection: sqlite3.Connection, source: str, most_rows: int) -> dict[str, list[Record]]:
+    """The rows of each table, by id."""
+    listed = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+    found = listed.fetchmany(most_rows)
+    real = {name for name, sql in found if not str(sql).upper().startswith("CREATE VIRTUAL")}
+    missing = [name for name in _REQUIRED_TABLES if name not in real]
+    if missing:
+        what = f"is a SQLite database, but none of AgentNeo's: it has no table {', '.join(missing)}"
+        raise TraceError(source, what)
+    tables: dict[str, list[Record]] = {name: [] for name in _COLUMNS}
+    size = 0
+    for table in filter(real.__contains__, _COLUMNS):
         # table_info leaves out generated columns, whose expressions the file could choose.
-        existing = {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
+        existing = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
         columns = [column for column in _COLUMNS[table].split() if column in existing]
-        if not columns:
-            return []
-        listed = ", ".join(columns)
-        result: list[Record] = []
-        for row in self._connection.execute(f"SELECT {listed} FROM {table}"):  # noqa: S608 - our own names
-            self._bytes += sum(len(value) for value in row if isinstance(value, str | bytes))
-            if len(result) >= self._most_rows or self._bytes > MAX_BYTES:
-                what = (
-                    f"table {table} exceeds the limit ({self._most_rows:,} rows, {MAX_BYTES:,} bytes in all)"
-                )
-                raise TraceError(self._source, what)
-            result.append(dict(zip(columns, map(_value, row), strict=True)))
-        return sorted(result, key=_row_order)
+        query = f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608 - our own names
+        for row in connection.execute(query) if columns else ():
+            size += sum(len(value) for value in row if isinstance(value, str | bytes))
+            if len(tables[table]) >= most_rows or size > MAX_BYTES:
+                limit = f"({most_rows:,} rows, {MAX_BYTES:,} bytes in all)"
+                raise TraceError(source, f"table {table} exceeds the limit {limit}")
+            tables[table].append(dict(zip(columns, map(_value, row), strict=True)))
+        tables[table].sort(key=_row_order)
+    return tables
 
 
 def _value(value: Any) -> Any:
@@ -202,16 +180,16 @@ def _row_order(row: Record) -> float:
 
 
 def _traces(tables: dict[str, list[Record]]) -> list[Trace]:
+    """The traces of a database, each put together as the log of one."""
     projects = {text(row, "id"): text(row, "project_name") for row in tables["project_info"]}
-    grouped: dict[str, Tables] = {}
+    logs: dict[str, Record] = {}
     for row in tables["traces"]:
-        name = text(row, "id") or ""
-        grouped[name] = Tables(trace=row, project=projects.get(text(row, "project_id")))
-    for table in ("agent_call", "tool_call", "llm_call", "errors", "metrics"):
-        for row in tables[table]:
+        logs[text(row, "id") or ""] = row | {"project": projects.get(text(row, "project_id"))}
+    for key, table in _TABLES.items():
+        for row in tables.get(table, ()):
             name = text(row, "trace_id") or ""
-            getattr(grouped.setdefault(name, Tables(trace={})), table).append(row)
-    return [agentneo_trace(name, rows) for name, rows in grouped.items()]
+            logs.setdefault(name, {"id": name}).setdefault(key, []).append(row)
+    return list(map(_log, logs.values()))
 
 
 _LISTS = ("agent_calls", "llm_calls", "tool_calls")
@@ -224,9 +202,10 @@ _TABLES = {
     "tool_calls": "tool_call",
     "llm_calls": "llm_call",
     "errors": "errors",
-    "user_interactions": "user_interactions",
     "metrics": "metrics",
+    "user_interactions": "user_interactions",
 }
+"""The lists of a log, and the tables that hold the same rows."""
 
 
 def sniff(document: Any) -> bool:
@@ -255,24 +234,20 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     return without_foreign(traces, foreign, "log of AgentNeo", source=source, marked=marked)
 
 
-def _log(document: Record) -> Trace:
-    project = dict_(document.get("project_info"))
-    tables = Tables(
-        trace={key: document[key] for key in ("start_time", "end_time") if key in document},
-        project=text(project, "project_name") or text(document, "project"),
-    )
-    for key, table in _TABLES.items():
-        getattr(tables, table).extend(dicts(document.get(key)))
-    for agent in dicts(document.get("agent_calls")):
-        _add_nested_rows(agent, tables)
-    return agentneo_trace(text(document, "id", "trace_id") or "", tables)
+Lists = dict[str, list[Record]]
+"""The lists of a log."""
 
 
-def _add_nested_rows(agent: Record, tables: Tables) -> None:
-    """Add the calls and errors nested in an agent of the dashboard, with the agent's id."""
-    for key, table in _TABLES.items():
-        for row in dicts(agent.get(key)):
-            getattr(tables, table).append({"agent_id": agent.get("id")} | row)
+def _lists_of(document: Record) -> Lists:
+    """The lists of a log, with the rows that the dashboard nests in an agent."""
+    agents = dicts(document.get("agent_calls"))
+    return {
+        key: [
+            *dicts(document.get(key)),
+            *({"agent_id": agent.get("id")} | row for agent in agents for row in dicts(agent.get(key))),
+        ]
+        for key in _TABLES
+    }
 
 
 _KINDS: dict[str, SpanKind] = {"agent": "agent", "tool": "tool", "llm": "llm"}
@@ -327,6 +302,10 @@ def _either(node: Record, *keys: str) -> Any:
     return next((decoded(node[key]) for key in keys if node.get(key) is not None), None)
 
 
+_MOST_COLONS = 8
+"""Most colons of a message at which the name in front of it may end."""
+
+
 class Failure(NamedTuple):
     """One row of the errors table.
 
@@ -347,35 +326,7 @@ class Failure(NamedTuple):
     call: str | None
 
 
-class AgentFailures:
-    """Matches failures of agents with agent rows: by id, else by name if the row has no end."""
-
-    def __init__(self, failures: list[Failure]) -> None:
-        self._unmatched = dict(enumerate(failure for failure in failures if failure.kind == "agent"))
-        self._by_id: dict[str, list[int]] = defaultdict(list)
-        self._by_name: dict[str, list[int]] = defaultdict(list)
-        for position, failure in reversed(self._unmatched.items()):
-            if failure.agent is not None:
-                self._by_id[failure.agent].append(position)
-            else:
-                self._by_name[failure.name].append(position)
-
-    def take(self, id_: str | None, name: str | None, start: float | None, *, ended: bool) -> Failure | None:
-        """Remove and return the failure that matches an agent's row, or None."""
-        positions = self._by_id.get(id_ or "")
-        if not positions and not ended:
-            positions = self._by_name.get(name or "")
-            time = self._unmatched[positions[-1]].time if positions else None
-            if time is not None and start is not None and time < start:
-                return None
-        return self._unmatched.pop(positions.pop()) if positions else None
-
-    def unmatched(self) -> list[Failure]:
-        """The failures that match no row."""
-        return list(self._unmatched.values())
-
-
-def failures_of(errors: list[Record], printed: list[Record], names: set[str]) -> list[Failure]:
+def _failures_of(errors: list[Record], printed: list[Record], names: set[str]) -> list[Failure]:
     """The failures of a trace, in the order of their rows.
 
     Args:
@@ -400,20 +351,11 @@ def _name_and_message(row: Record, names: set[str]) -> tuple[str, str]:
     name = text(row, "name")
     if name is not None:
         return name, message
-    before = [message[:position] for position in _colons(message)]
+    colons = islice(re.finditer(": ", message), _MOST_COLONS)
+    before = [message[: colon.start()] for colon in colons]
     known = [part for part in before if part in names]
     name = known[-1] if known else before[0] if before else "unknown"
     return name, message[len(name) + 2 :] if before else message
-
-
-def _colons(message: str) -> list[int]:
-    """Indices of the first few ": " in a message."""
-    positions: list[int] = []
-    position = message.find(": ")
-    while position >= 0 and len(positions) < 8:
-        positions.append(position)
-        position = message.find(": ", position + 1)
-    return positions
 
 
 _Printed = dict[tuple[str, str, str], list[tuple[float, str]]]
@@ -446,28 +388,28 @@ _RAISED = "error-"
 CLOCK = "local time, its zone not stored"
 
 
-def agentneo_trace(name: str, tables: Tables) -> Trace:
-    """Build a trace from its id and its rows."""
-    failures = failures_of(tables.errors, tables.user_interactions, _tool_names(tables))
-    listed = _agents_by_listed_call(tables)
+def _log(document: Record) -> Trace:
+    """Build the trace of a log."""
+    lists = _lists_of(document)
+    tools, models = lists["tool_calls"], lists["llm_calls"]
+    names = {name for row in (*tools, *models) if (name := text(row, "name")) is not None}
+    failures = _failures_of(lists["errors"], lists["user_interactions"], names)
+    listed = _agents_by_listed_call(lists)
     failed = {(failure.kind, failure.call) for failure in failures}
-    calls = [_call("tool", position, row, listed, failed) for position, row in enumerate(tables.tool_call)]
-    calls += [_call("llm", position, row, listed, failed) for position, row in enumerate(tables.llm_call)]
+    calls = [_call("tool", position, row, listed, failed) for position, row in enumerate(tools)]
+    calls += [_call("llm", position, row, listed, failed) for position, row in enumerate(models)]
     raised = [failure for failure in failures if failure.kind in {"tool", "llm"} and failure.call is None]
     calls += [_failed_call(position, failure) for position, failure in enumerate(raised)]
-    still_open = "start_time" in tables.trace and not tables.trace.get("end_time")
-    agents, calls = _nested(_agents(tables, failures), calls, still_open=still_open)
-    stored = {"project": tables.project, "start_time": tables.trace.get("start_time"), "clock": CLOCK}
-    scores = [{key: value for key, value in row.items() if key != "trace_id"} for row in tables.metrics]
+    still_open = "start_time" in document and not document.get("end_time")
+    agents, calls = _nested(_agents(lists["agent_calls"], failures), calls, still_open=still_open)
+    project = text(dict_(document.get("project_info")), "project_name") or text(document, "project")
+    stored = {"project": project, "start_time": document.get("start_time"), "clock": CLOCK}
+    scores = [{key: value for key, value in row.items() if key != "trace_id"} for row in lists["metrics"]]
     return normalise(
         [*sorted(agents, key=_sort_time), *sorted(calls, key=_sort_time)],
-        trace_id=name,
+        trace_id=text(document, "id", "trace_id") or "",
         metadata={key: value for key, value in (stored | {"metrics": scores}).items() if value},
     )
-
-
-def _tool_names(tables: Tables) -> set[str]:
-    return {name for row in (*tables.tool_call, *tables.llm_call) if (name := text(row, "name")) is not None}
 
 
 def _sort_time(span: Span) -> float:
@@ -476,17 +418,25 @@ def _sort_time(span: Span) -> float:
     return float("inf") if time is None else time
 
 
-def _agents(tables: Tables, failures: list[Failure]) -> list[Span]:
-    raised = AgentFailures(failures)
+def _agents(rows: list[Record], failures: list[Failure]) -> list[Span]:
+    """The agents' runs. A failure is that of the run with its id, else of one with its name and no end."""
+    waiting: dict[tuple[bool, str], deque[Failure]] = defaultdict(deque)
+    for failure in failures:
+        if failure.kind == "agent":
+            waiting[failure.agent is not None, failure.agent or failure.name].append(failure)
     spans = []
-    for row in tables.agent_call:
+    for row in rows:
+        id_, name = text(row, "id"), text(row, "name")
         start, end = moment(row.get("start_time")), moment(row.get("end_time"))
-        own = raised.take(text(row, "id"), text(row, "name"), start, ended=end is not None)
-        spans.append(_agent(text(row, "id"), text(row, "name") or "agent", start, end, own))
+        found = waiting.get((True, id_ or ""))
+        if not found and end is None:
+            found = waiting.get((False, name or ""))
+            if found and start is not None and (found[0].time or start) < start:
+                found = None
+        spans.append(_agent(id_, name or "agent", start, end, found.popleft() if found else None))
     # The log leaves out agents that raised.
-    return spans + [
-        _agent(unmatched.agent, unmatched.name, None, None, unmatched) for unmatched in raised.unmatched()
-    ]
+    left = [failure for failures_left in waiting.values() for failure in failures_left]
+    return spans + [_agent(failure.agent, failure.name, None, None, failure) for failure in left]
 
 
 def _agent(
@@ -534,16 +484,16 @@ def _is_unowned_failure(span: Span) -> bool:
     return span.id.startswith(_RAISED) and span.parent is None and span.end is not None
 
 
-def _agents_by_listed_call(tables: Tables) -> dict[tuple[SpanKind, str], str]:
+def _agents_by_listed_call(lists: Lists) -> dict[tuple[SpanKind, str], str]:
     """The agent that lists each call, for files in which calls do not name their agent.
 
     If some calls name an agent, one that does not was made outside any agent.
     """
-    if any(text(row, "agent_id") for row in (*tables.tool_call, *tables.llm_call)):
+    if any(text(row, "agent_id") for row in (*lists["tool_calls"], *lists["llm_calls"])):
         return {}
     kinds: tuple[tuple[SpanKind, str], ...] = (("llm", "llm_call_ids"), ("tool", "tool_call_ids"))
     agents: dict[tuple[SpanKind, str], str] = {}
-    for row in tables.agent_call:
+    for row in lists["agent_calls"]:
         agent = text(row, "id")
         for kind, column in kinds:
             ids = decoded(row.get(column))
