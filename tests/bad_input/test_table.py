@@ -256,8 +256,9 @@ WRONG = {
     ),
     "trace of wrong types": outputs(
         '{"case": "1", "trace": {"spans": [{"id": "a", "kind": "agnt", "name": "x"}], "mesages": []}}',
-        'line 1: trace: spans[0].kind: no kind of span is called "agnt". Did you mean "agent"?',
-        'line 1: trace: mesages: no such key in a trace. Did you mean "messages"?',
+        'line 1: trace: spans[0].kind: found the text "agnt", expected "agent" or "llm" or "other" or "tool".'
+        ' Did you mean "agent"?',
+        'line 1: trace: unknown key "mesages". Did you mean "messages"?',
     ),
     "messages that are none": outputs(
         '{"case": "1", "messages": [{"role": "user", "content": "a"}, {"content": "b"}]}\n'

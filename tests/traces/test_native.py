@@ -45,15 +45,15 @@ def test_numbers_as_ids_become_text():
 @pytest.mark.parametrize(
     ("value", "parts"),
     [
-        (3, ["expected an object", "a number"]),
-        ([], ["expected an object", "a list"]),
-        ({"span": []}, ["span: no such key", 'mean "spans"']),
-        ({"spans": {}}, ["spans: expected a list, found an object"]),
-        ({"messages": "x"}, ["messages: expected a list, found a text"]),
-        ({"metadata": None}, ["metadata: expected an object, found null"]),
+        (3, ["expected a mapping", "the number 3"]),
+        ([], ["expected a mapping", "an empty list"]),
+        ({"span": []}, ['unknown key "span"', 'mean "spans"']),
+        ({"spans": {}}, ["spans: found an empty mapping, expected a list"]),
+        ({"messages": "x"}, ['messages: found the text "x", expected a list']),
+        ({"metadata": None}, ["metadata: found nothing (null), expected a mapping"]),
         ({"spans": [{"id": "1", "kind": "tol", "name": "x"}]}, ["spans[0].kind", '"tol"', 'mean "tool"']),
         ({"spans": [{"id": "1", "kind": "tool"}]}, ["spans[0]", '"name"']),
-        ({"spans": [{"id": True, "kind": "tool", "name": "x"}]}, ["spans[0].id", '"bool"']),
+        ({"spans": [{"id": True, "kind": "tool", "name": "x"}]}, ["spans[0].id: found true, expected text"]),
         ({"spans": [{"id": "1", "kind": "tool", "name": "x", "attribues": {}}]}, ['mean "attributes"']),
         (
             {"spans": [{"id": "1", "kind": "llm", "name": "x", "usage": {"input_tokens": "many"}}]},

@@ -24,11 +24,11 @@ from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import checked_attempt
 from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, SuiteError, placed, raise_problems
 from trivium.records.documents import read_mapping
+from trivium.records.validation import describe, unknown_key
 from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
-from trivium.suites.validation import describe, unknown_key
 from trivium.values import JsonObject
 
 FEWEST_MARGIN_NUMBERS = 5

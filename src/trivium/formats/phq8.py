@@ -10,10 +10,10 @@ import msgspec
 
 from trivium.errors import ItemsError, suggest
 from trivium.records.documents import parse_lenient_json, read_document
+from trivium.records.validation import convert
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.suites.case import Id
-from trivium.suites.validation import convert
 from trivium.values import JsonObject, resolved
 
 SCALE = (0.0, 3.0)

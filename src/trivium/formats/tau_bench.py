@@ -20,11 +20,11 @@ from trivium.agents.worlds.checks import End, ended
 from trivium.errors import Problem, SuiteError, TraceError, raise_problems
 from trivium.formats.samples import Found, NamedAttempts
 from trivium.records.documents import parse_json, read_document
+from trivium.records.validation import convert
 from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
-from trivium.suites.validation import convert
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.readers.json_input import at, documents_of, first_item, flat
 from trivium.traces.trace import Trace

@@ -29,6 +29,7 @@ from trivium.metrics.metric import (
 from trivium.metrics.registry import REGISTERED, build_metrics
 from trivium.metrics.registry import metric as named_metric
 from trivium.metrics.text.task import with_default_success
+from trivium.records.validation import convert
 from trivium.suites.case import NOTHING_EXPECTED, Case, Complexity, Expect
 from trivium.suites.settings import (
     JudgeSettings,
@@ -39,7 +40,6 @@ from trivium.suites.settings import (
     ToolSettings,
 )
 from trivium.suites.settings_loader import with_changes
-from trivium.suites.validation import convert
 from trivium.traces.trace import Trace
 from trivium.values import is_number
 

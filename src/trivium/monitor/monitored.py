@@ -9,6 +9,7 @@ import msgspec
 from trivium.errors import InputError, Problem, raise_problems
 from trivium.metrics.registry import CASE_FIGURES, asked_metrics, metric_class, metrics_without_expectation
 from trivium.records.documents import read_document
+from trivium.records.validation import describe
 from trivium.safe_text import sanitise
 from trivium.suites.files.suite_files import DOCUMENTS
 from trivium.suites.monitor_settings import MonitorSettings
@@ -16,7 +17,6 @@ from trivium.suites.settings import CompositeSettings, PassRule, Settings
 from trivium.suites.settings_loader import parse_settings, with_changes
 from trivium.suites.sources import SOURCES
 from trivium.suites.suite import Suite
-from trivium.suites.validation import describe
 
 LONGEST_NAME = 200
 """Characters of a monitor's name."""

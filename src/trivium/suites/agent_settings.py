@@ -9,7 +9,7 @@ import msgspec
 from trivium.errors import Problem
 from trivium.http import VARIABLE
 from trivium.masking import MASK, OutputMasker, mask
-from trivium.suites.validation import at, describe
+from trivium.records.validation import at, describe
 from trivium.values import FileRecord
 
 

@@ -189,7 +189,7 @@ def _finished(
     lenient: bool,
 ) -> Columns:
     """Decide about names without a meaning: metadata, or a mistake if they resemble a field."""
-    from trivium.suites.validation import unknown_key
+    from trivium.records.validation import unknown_key
 
     metadata: list[str] = []
     asks = bool(problems)

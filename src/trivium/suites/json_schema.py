@@ -62,7 +62,7 @@ def suite_schema() -> JsonObject:
 
 
 def _with_shorthands(node: Any) -> Any:
-    """Extend a schema by the shorthands that ``trivium.suites.validation`` accepts."""
+    """Extend a schema by the shorthands that ``trivium.records.validation`` accepts."""
     if isinstance(node, list):
         return [_with_shorthands(item) for item in node]
     if not isinstance(node, dict):

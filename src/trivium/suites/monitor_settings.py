@@ -11,9 +11,9 @@ from msgspec import Meta
 from trivium.errors import Problem
 from trivium.http import VARIABLE
 from trivium.masking import MASK, mask
+from trivium.records.validation import at
 from trivium.suites.agent_settings import header_problems
 from trivium.suites.case import Count, Seconds, Share, Texts, Weight
-from trivium.suites.validation import at
 from trivium.values import FileRecord
 
 Probability = Annotated[float, Meta(gt=0, le=1)]

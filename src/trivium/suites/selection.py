@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, SuiteError, raise_problems, suggest
+from trivium.records.validation import convert, describe, unknown_key
 from trivium.safe_text import sanitise
 from trivium.suites.case import Case, CaseTuple
-from trivium.suites.validation import convert, describe, unknown_key
 from trivium.values import text_or_json
 
 Condition = Callable[[Case], bool]

@@ -13,6 +13,7 @@ import msgspec
 from trivium.errors import Problem, raise_problems, suggest
 from trivium.masking import mask
 from trivium.records.documents import read_document
+from trivium.records.validation import at, convert, describe, unknown_key
 from trivium.suites.agent_settings import AgentSettings, agent_problems, header_problems
 from trivium.suites.certificate import read_certificates
 from trivium.suites.monitor_settings import monitor_problems
@@ -27,7 +28,6 @@ from trivium.suites.settings import (
     SuccessRule,
 )
 from trivium.suites.simulated_users import user_problems
-from trivium.suites.validation import at, convert, describe, unknown_key
 from trivium.suites.world_settings import with_folder, world_problems
 from trivium.values import JsonObject, is_number
 

@@ -11,9 +11,9 @@ from msgspec import Meta
 
 from trivium.errors import InputError, Problem
 from trivium.records.documents import parse_json, read_document
+from trivium.records.validation import describe
 from trivium.storage import named_path
 from trivium.suites.case import Seconds, Share, Texts, Weight
-from trivium.suites.validation import describe
 from trivium.values import FileRecord, JsonObject, json_text
 
 KINDS = ("factory", "json", "sqlite", "folder")

@@ -1,19 +1,16 @@
 """Reads traces in Trivium's own JSON form, and lists every mistake in a malformed one."""
 
-import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from trivium.errors import Problem, Problems, TraceError, suggest
+from trivium.errors import Problem, TraceError, raise_problems
+from trivium.records.validation import convert
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import strict_value
-from trivium.traces.trace import Message, Span, Trace, TraceProblem
-from trivium.values import JsonObject, is_number
-
-_RECORDS: dict[str, type[msgspec.Struct]] = {"spans": Span, "messages": Message, "problems": TraceProblem}
-_IDS = ("id", "parent")
+from trivium.traces.trace import Trace
+from trivium.values import is_number
 
 _DECODER = msgspec.json.Decoder(Trace)
 
@@ -60,70 +57,25 @@ def _plain(value: Any, source: str, where: str) -> Any:
 
 
 def _read_all_mistakes(value: Any, source: str, where: str) -> Trace:
-    """Read a trace field by field: ids that are numbers become text, and every mistake is found."""
-    mistakes = Problems(source, TraceError)
-    if not isinstance(value, dict):
-        raise TraceError(source, Problem(where, f"expected an object with spans, found {_kind(value)}"))
-    fields: JsonObject = {}
-    for key, part in value.items():
-        path = f"{where}: {key}" if where else str(key)
-        if key in _RECORDS:
-            fields[key] = _records(part, _RECORDS[key], path, mistakes)
-        elif key == "trace_id":
-            fields[key] = _text(part) or ""
-        elif key == "metadata" and isinstance(part, dict):
-            fields[key] = part
-        elif key == "metadata":
-            mistakes.add(Problem(path, f"expected an object, found {_kind(part)}"))
-        else:
-            known = Trace.__struct_fields__
-            mistakes.add(Problem(path, f"no such key in a trace.{suggest(str(key), known)}"))
-    mistakes.check()
-    return Trace(**fields)
+    """Read a trace whose ids may be numbers, which become text, and find every mistake."""
+    if isinstance(value, dict):
+        value = value | {"trace_id": _text(value.get("trace_id")) or ""}
+        if isinstance(value.get("spans"), list | tuple):
+            value["spans"] = list(map(_with_text_ids, value["spans"]))
+    trace, problems = convert(value, Trace, f"{where}:" if where else "")
+    raise_problems(problems, source, TraceError)
+    return cast("Trace", trace)
 
 
-def _records(
-    part: Any, record: type[msgspec.Struct], path: str, mistakes: Problems
-) -> tuple[msgspec.Struct, ...]:
-    if not isinstance(part, list | tuple):
-        mistakes.add(Problem(path, f"expected a list, found {_kind(part)}"))
-        return ()
-    made = []
-    for index, item in enumerate(part):
-        if record is Span and isinstance(item, dict):
-            item = item | {key: _text(item[key]) for key in _IDS if key in item}  # noqa: PLW2901
-        try:
-            made.append(msgspec.convert(item, record))
-        except msgspec.ValidationError as error:
-            if mistakes.full:
-                mistakes.add(further=1)
-            else:
-                mistakes.add(_mistake(str(error), item, record, f"{path}[{index}]"))
-    return tuple(made)
-
-
-def _mistake(message: str, item: Any, record: type[msgspec.Struct], path: str) -> Problem:
-    what, _, inside = message.partition(" - at `$")
-    if inside:
-        path += inside.rstrip("`")
-    unknown = re.search("unknown field `(.*)`", what)
-    if unknown:
-        what = f'no such key as "{unknown[1]}".{suggest(unknown[1], record.__struct_fields__)}'
-    elif "Invalid enum value" in what:
-        kind = str(item.get("kind"))
-        kinds = ("agent", "tool", "llm", "other")
-        what = f'no kind of span is called "{kind}".{suggest(kind, kinds)} Known: {", ".join(kinds)}'
-    return Problem(path, what.replace("`", '"'))
+def _with_text_ids(span: Any) -> Any:
+    if not isinstance(span, dict):
+        return span
+    return span | {key: _text(span[key]) for key in ("id", "parent") if key in span}
 
 
 def _text(value: Any) -> Any:
     """An id as text: numbers keep their decimal form."""
     return str(value) if is_number(value) else value
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 def sniff(document: Any) -> bool:

@@ -198,14 +198,17 @@ def test_a_trace_file_that_cannot_be_read_costs_the_trace_not_the_attempt(output
         ('{"case": "alpha", "usage": {"cost_usd": -1}}', "line 2: usage.cost_usd: found the number -1"),
         ('{"case": "alpha", "error": 500}', "line 2: error: found the number 500, expected text"),
         ('{"case": "alpha", "metadata": []}', "line 2: metadata: found an empty list, expected a mapping"),
-        ('{"case": "alpha", "trace": 3}', "line 2: trace: expected an object with spans, found a number"),
+        (
+            '{"case": "alpha", "trace": 3}',
+            "line 2: trace: found the number 3, expected a mapping",
+        ),
         (
             '{"case": "alpha", "trace": {"span": []}}',
-            'line 2: trace: span: no such key in a trace. Did you mean "spans"?',
+            'line 2: trace: unknown key "span". Did you mean "spans"?',
         ),
         (
             '{"case": "alpha", "trace": {"spans": [{"id": "a", "kind": "tol", "name": "n"}]}}',
-            'line 2: trace: spans[0].kind: no kind of span is called "tol"',
+            'line 2: trace: spans[0].kind: found the text "tol", expected "agent" or',
         ),
         ('{"case": "alpha", "trace": {"file": "gone.json"}}', "line 2: trace.file: there is no file"),
         ('{"case": "alpha", "trace": {"file": 3}}', "line 2: trace.file: found the number 3, expected text"),

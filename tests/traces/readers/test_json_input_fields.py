@@ -53,14 +53,18 @@ def test_a_cost_of_nothing_means_that_no_price_is_known():
 @pytest.mark.parametrize(
     ("fields", "cost", "usage"),
     [
-        ({"in": 1, "out": 2, "more_in": 9}, 0.5, SpanUsage(input_tokens=1, output_tokens=2, cost_usd=0.5)),
-        ({"in": None, "more_in": "9"}, None, SpanUsage(input_tokens=9)),
-        ({"in": -1, "out": True}, 0.5, SpanUsage(cost_usd=0.5)),
+        (
+            {"input_tokens": 1, "output_tokens": 2, "prompt_tokens": 9},
+            0.5,
+            SpanUsage(input_tokens=1, output_tokens=2, cost_usd=0.5),
+        ),
+        ({"input_tokens": None, "promptTokens": "9"}, None, SpanUsage(input_tokens=9)),
+        ({"input": -1, "completion": True}, 0.5, SpanUsage(cost_usd=0.5)),
         ({"total": 3}, None, None),
     ],
 )
 def test_tokens_are_those_of_the_first_key_that_holds_a_count(fields, cost, usage):
-    assert read_usage(fields, ("in", "more_in"), ("out",), cost=cost) == usage
+    assert read_usage(fields, cost=cost) == usage
 
 
 def test_json_in_a_text_is_decoded_up_to_twice():

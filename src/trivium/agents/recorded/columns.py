@@ -14,9 +14,9 @@ from trivium.records.documents import MalformedDocument, parse_json, parse_line
 from trivium.records.lines import JsonLines
 from trivium.records.names import OUTPUT_NAMES
 from trivium.records.source import Records, present_cells
+from trivium.records.validation import describe
 from trivium.suites.columns import Columns, input_column, json_value, output_columns
 from trivium.suites.suite import Suite
-from trivium.suites.validation import describe
 
 _JSON_COLUMNS = frozenset({"trace", "usage", "metadata", "flags", "world"})
 _CONTEXTS = frozenset(OUTPUT_NAMES["contexts"])

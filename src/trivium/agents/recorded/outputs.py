@@ -23,9 +23,9 @@ from trivium.number_buffer import NumberBuffer, SpillFile, joined, repeated
 from trivium.records.documents import read_document
 from trivium.records.lines import JsonLines
 from trivium.records.source import TABLES, Listed, Records, files_of, is_pattern, open_records, rows_of_table
+from trivium.records.validation import describe
 from trivium.suites.case import Case
 from trivium.suites.suite import Suite
-from trivium.suites.validation import describe
 from trivium.traces.readers.collection import first_value
 
 

@@ -14,11 +14,11 @@ from trivium.agents.failures import reason, shown
 from trivium.agents.response import NOTHING, sanitise_output, secret_flags
 from trivium.errors import InputError, Problem, TraceError, suggest
 from trivium.records.documents import parse_line
+from trivium.records.validation import at, convert, describe, problem
 from trivium.safe_text import sanitise
 from trivium.storage import Stamp, named_path, stamp_of
 from trivium.suites.case import Id
 from trivium.suites.chat import chat_problem
-from trivium.suites.validation import at, convert, describe, problem
 from trivium.traces.native import native_trace
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.readers.collection import format_problem, read_trace_file

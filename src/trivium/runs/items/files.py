@@ -13,13 +13,13 @@ from trivium.records.csv_file import CsvFile
 from trivium.records.documents import MalformedDocument, parse_lenient_json, parse_line, read_document
 from trivium.records.lines import JsonLines
 from trivium.records.source import FILES, Records, files_of, is_pattern, open_records
+from trivium.records.validation import convert, unknown_key
 from trivium.runs.items.other_tools import OtherTools
 from trivium.runs.items.records import Item, Label
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.safe_text import sanitise
 from trivium.storage import path_of
 from trivium.store.export.tables import unescape_formula
-from trivium.suites.validation import convert, unknown_key
 
 if TYPE_CHECKING:
     from trivium.trust.calibration.calibrator import Calibrator

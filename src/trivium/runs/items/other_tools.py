@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from trivium.records.names import ITEM_NAMES, plain_name
+from trivium.records.validation import quote, unknown_key
 from trivium.runs.items.records import Item
-from trivium.suites.validation import quote, unknown_key
 
 WORDS = {
     frozenset({"accept", "reject"}): "accept",

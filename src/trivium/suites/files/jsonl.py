@@ -20,10 +20,10 @@ from trivium.errors import Problem, Problems, SuiteError
 from trivium.number_buffer import NumberBuffer, SpillFile, ascending, repeated
 from trivium.records.documents import check_is_file, parse_line, readable
 from trivium.records.lines import lines_of
+from trivium.records.validation import convert
 from trivium.safe_text import sanitise
 from trivium.storage import Stamp, local_copy, path_of
 from trivium.suites.case import Case, Cases
-from trivium.suites.validation import convert
 
 CASES_CACHED = 64
 """Number of decoded cases that are cached."""

@@ -16,6 +16,7 @@ from trivium.errors import MissingExtra, Problem, SuiteError, placed, raise_prob
 from trivium.number_buffer import SpillFile
 from trivium.records.documents import check_is_file, dump_toml, read_document
 from trivium.records.source import FILES, WORKBOOK_REFUSED, WORKBOOKS, files_of, name_of
+from trivium.records.validation import describe, unknown_key
 from trivium.storage import joined, path_of, replaced_when_complete, writable
 from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import rows_as_cases
@@ -32,7 +33,6 @@ from trivium.suites.settings_loader import (
     replace_old_keys,
 )
 from trivium.suites.sources import SOURCES, SourceCases, read_source, split_prefix
-from trivium.suites.validation import describe, unknown_key
 from trivium.values import json_document, json_text
 
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)

@@ -28,12 +28,12 @@ from trivium.records.documents import (
 from trivium.records.lines import JsonLines
 from trivium.records.parquet import ParquetFile
 from trivium.records.source import TABLES, Records, open_records, present_cells
+from trivium.records.validation import convert, describe, unknown_key
 from trivium.safe_text import sanitise
 from trivium.storage import Stamp, temporary_copy
 from trivium.suites.case import Case
 from trivium.suites.columns import Columns, case_columns, case_of_row
 from trivium.suites.files.jsonl import CaseFile, is_output
-from trivium.suites.validation import convert, describe, unknown_key
 
 COLUMNS = Case.__struct_fields__
 

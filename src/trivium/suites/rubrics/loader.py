@@ -10,6 +10,7 @@ import msgspec
 
 from trivium.errors import Problem, SuiteError, placed, suggest
 from trivium.records.documents import read_document
+from trivium.records.validation import at, convert, describe, problem
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import (
     LEVELS,
@@ -22,7 +23,6 @@ from trivium.suites.rubrics.rubric import (
     instruction_problems,
     material_problems,
 )
-from trivium.suites.validation import at, convert, describe, problem
 from trivium.values import JsonObject
 
 R = TypeVar("R", bound=Rubric)

@@ -5,9 +5,9 @@ from typing import Any
 
 from trivium.errors import SuiteError, raise_problems
 from trivium.records.source import rows_of_table
+from trivium.records.validation import describe
 from trivium.suites.columns import rows_as_cases
 from trivium.suites.sources.datasets import is_dataset, of_object
-from trivium.suites.validation import describe
 
 
 def suite_keys(source: Any) -> tuple[dict[str, Any], tuple[str, ...]]:

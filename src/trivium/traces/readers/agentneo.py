@@ -550,8 +550,7 @@ def _usage(row: Record) -> SpanUsage | None:
     tokens, cost = dict_(decoded(row.get("token_usage"))), decoded(row.get("cost"))
     parts = dict_(cost) or {"total": cost}
     total = dollars(parts.get("total")) or sum_known(dollars(part) for part in parts.values())
-    keys = ("input", "prompt_tokens"), ("completion", "completion_tokens", "output")
-    return read_usage(tokens, *keys, cost=total)
+    return read_usage(tokens, cost=total)
 
 
 def _failed_call(position: int, failure: Failure) -> Span:

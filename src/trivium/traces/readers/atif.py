@@ -152,9 +152,7 @@ class _Reader:
                 name=(text(step, "model_name") or model) if asked else STEP,
                 parent=run,
                 output=said,
-                usage=read_usage(
-                    fields, ("prompt_tokens",), ("completion_tokens",), cost=dollars(metrics.get("cost_usd"))
-                ),
+                usage=read_usage(fields, cost=dollars(metrics.get("cost_usd"))),
                 attributes={key: step[key] for key in _KEPT if step.get(key) is not None},
             )
         )

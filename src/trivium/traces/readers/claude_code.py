@@ -198,7 +198,7 @@ def was_interrupted(event: JsonObject) -> bool:
 
 def usage_of(usage: Any) -> SpanUsage:
     """Tokens of a turn or a session; the input with cached ones, which Claude Code counts apart."""
-    return read_usage(dict_(usage), ("input_tokens",), ("output_tokens",)) or SpanUsage()
+    return read_usage(dict_(usage)) or SpanUsage()
 
 
 def as_value(content: Any) -> Any:

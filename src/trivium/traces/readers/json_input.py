@@ -313,29 +313,35 @@ def dollars(value: Any) -> float | None:
     return amount(value) or None
 
 
-def read_usage(
-    fields: Mapping[str, Any], inputs: Sequence[str], outputs: Sequence[str], *, cost: float | None = None
-) -> SpanUsage | None:
+def read_usage(fields: Mapping[str, Any], *, cost: float | None = None) -> SpanUsage | None:
     """Tokens and cost of a model request; None if nothing is stated.
 
     Args:
-        fields: Where the tokens are stated.
-        inputs: Keys of the input tokens; the first with a valid count is read.
-        outputs: Keys of the output tokens, in the same way.
+        fields: Where the tokens are stated; of several names the first with a valid count is read.
         cost: Dollars.
     """
-    parts = {name: _first_count(_with_details(fields), keys) for name, keys in _PARTS.items()}
-    input_tokens, output_tokens = _first_count(fields, inputs), _first_count(fields, outputs)
-    if input_tokens is None and output_tokens is None and cost is None:
+    stated = _with_details(fields)
+    counts = {name: _first_count(stated, keys) for name, keys in (_TOTALS | _PARTS).items()}
+    if counts["input_tokens"] is None and counts["output_tokens"] is None and cost is None:
         return None
-    if input_tokens is not None:
-        input_tokens += sum(count(fields.get(key)) or 0 for key in _BESIDE_INPUT)
-    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost, **parts)
+    if counts["input_tokens"] is not None:
+        counts["input_tokens"] += sum(count(fields.get(key)) or 0 for key in _BESIDE_INPUT)
+    return SpanUsage(cost_usd=cost, **counts)
 
 
 _BESIDE_INPUT = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Anthropic's names of cached tokens, which its input tokens do not hold."""
 
+_TOTALS = {
+    "input_tokens": (
+        *("input_tokens", "prompt_tokens", "promptTokens", "input_token_count", "prompt_token_count"),
+        *("request_tokens", "input"),
+    ),
+    "output_tokens": (
+        *("output_tokens", "completion_tokens", "completionTokens", "generated_token_count"),
+        *("candidates_token_count", "response_tokens", "completion", "output"),
+    ),
+}
 _PARTS = {
     "cache_read_tokens": (_BESIDE_INPUT[0], "cache_read_tokens", "input.cache_read", "input.cached_tokens"),
     "cache_write_tokens": (
@@ -353,7 +359,7 @@ _PARTS = {
     ),
     "output_audio_tokens": ("output_audio_tokens", "output.audio", "output.audio_tokens"),
 }
-"""Where the parts of the tokens are stated: by the provider, or in details of the input and the output."""
+"""Where tokens and their parts are stated: by the provider, or in details of the input and the output."""
 
 _DETAILS = {
     "input": ("input_token_details", "input_tokens_details", "prompt_tokens_details"),

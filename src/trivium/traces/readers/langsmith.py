@@ -241,16 +241,6 @@ def _metadata(_: Record, records: list[Record]) -> JsonObject:
     return {}
 
 
-_INPUT = ("input_tokens", "prompt_tokens", "promptTokens", "input_token_count", "prompt_token_count")
-_OUTPUT = (
-    "output_tokens",
-    "completion_tokens",
-    "completionTokens",
-    "generated_token_count",
-    "candidates_token_count",
-)
-
-
 _OF_MESSAGES = (
     ("usage_metadata",),
     ("response_metadata", "token_usage"),
@@ -282,7 +272,7 @@ def _first_usage(holder: Record, paths: Sequence[tuple[str, ...]]) -> SpanUsage 
     """The tokens and the cost that are stated at the first of the paths that states tokens."""
     for path in paths:
         fields = dict_(at(holder, *path))
-        if (usage := read_usage(fields, _INPUT, _OUTPUT)) is not None:
+        if (usage := read_usage(fields)) is not None:
             return msgspec.structs.replace(usage, cost_usd=dollars(fields.get("total_cost")))
     return None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from trivium.traces.readers.json_input import at, decoded, read_usage, snake, text
 from trivium.traces.readers.span_records import Record, RecordFormat, SpanRecord, unwrapped
-from trivium.traces.trace import Span, SpanKind, SpanUsage
+from trivium.traces.trace import Span, SpanKind
 from trivium.values import JsonObject, dict_
 
 _HOLDERS = ("data", "items", "spans")
@@ -49,6 +49,7 @@ def _read(record: Record, above: Record) -> SpanRecord:
     if isinstance(record.get("metadata"), dict):
         attributes["metadata"] = record["metadata"]
     name = _name(fields)
+    usage = dict_(fields.get("usage")) or dict_(at(fields, "response", "usage"))
     span = Span(
         id="",
         kind=kind,
@@ -56,7 +57,7 @@ def _read(record: Record, above: Record) -> SpanRecord:
         agent=name if kind == "agent" else _turn(snake(dict_(above.get("span_data")))),
         input=decoded(fields.get("input")) if kind == "tool" else fields.get("input"),
         output=fields.get("output"),
-        usage=_usage(fields) if kind == "llm" else None,
+        usage=read_usage(snake(usage)) if kind == "llm" else None,
         attributes=attributes,
     )
     return SpanRecord(span, record.get("error"), fields if fields.get("type") == "handoff" else None)
@@ -74,12 +75,6 @@ def _name(fields: Record) -> str:
     if type_ == "mcp_tools":
         return f"tools of {text(fields, 'server') or 'a server'}"
     return text(fields, "name", "model") or type_
-
-
-def _usage(fields: Record) -> SpanUsage | None:
-    usage = dict_(fields.get("usage")) or dict_(at(fields, "response", "usage"))
-    keys = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
-    return read_usage(snake(usage), *keys)
 
 
 def _metadata(item: Record, _: list[Record]) -> JsonObject:

@@ -13,7 +13,7 @@ from typing import Any
 from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.readers.json_input import decoded, dollars, read_usage, snake, text
 from trivium.traces.readers.span_records import Record, RecordFormat, SpanRecord, unwrapped
-from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace
+from trivium.traces.trace import Span, SpanKind, Trace
 from trivium.values import JsonObject, dict_
 
 _HOLDERS = ("spans", "traces", "content")
@@ -83,6 +83,7 @@ def _read(record: Record, above: Record) -> SpanRecord:
     attributes = {key: record[key] for key in _SPAN_METADATA if record.get(key)}
     if kind == "tool" and is_handoff(name, metadata):
         attributes["handoff"] = True
+    cost = dollars(record.get("total_estimated_cost"))
     span = Span(
         id="",
         kind=kind,
@@ -90,7 +91,7 @@ def _read(record: Record, above: Record) -> SpanRecord:
         agent=title if kind == "agent" else stated,
         input=record.get("input"),
         output=record.get("output"),
-        usage=_usage(record) if kind == "llm" else None,
+        usage=read_usage(snake(dict_(record.get("usage"))), cost=cost) if kind == "llm" else None,
         attributes=attributes,
     )
     states = metadata if metadata.get("type") == "handoff" else None
@@ -129,12 +130,6 @@ def _is_agent(name: str, record: Record, metadata: Record) -> bool:
     tags = record.get("tags")
     tagged = isinstance(tags, list) and any(isinstance(tag, str) and tag.lower() == "agent" for tag in tags)
     return text(metadata, *_AGENT_NAMES) is not None or tagged or _NAMED_AGENT.search(name) is not None
-
-
-def _usage(record: Record) -> SpanUsage | None:
-    keys = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
-    cost = dollars(record.get("total_estimated_cost"))
-    return read_usage(snake(dict_(record.get("usage"))), *keys, cost=cost)
 
 
 _FORMAT = RecordFormat(

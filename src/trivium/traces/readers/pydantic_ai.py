@@ -14,7 +14,7 @@ import msgspec
 
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import decoded, moment, read_usage, text
-from trivium.traces.trace import Span, SpanUsage, Trace, TraceProblem
+from trivium.traces.trace import Span, Trace, TraceProblem
 from trivium.values import JsonObject, amount, dict_, dicts
 
 UNNAMED = "agent"
@@ -133,6 +133,7 @@ class _Builder:
     def _response(
         self, position: int, message: JsonObject, parts: list[JsonObject], time: float | None
     ) -> None:
+        usage = dict_(message.get("usage"))
         texts = [part["content"] for part in parts if part.get("part_kind") == "text" and "content" in part]
         self.answer = "\n".join(map(str, texts)) if texts else self.answer
         self._spans.append(
@@ -144,7 +145,7 @@ class _Builder:
                 start=time if self._request_time is None else self._request_time,
                 end=time,
                 output=parts,
-                usage=_usage(dict_(message.get("usage"))),
+                usage=read_usage(usage, cost=amount(usage.get("cost"))),
             )
         )
         for number, part in enumerate(parts):
@@ -183,8 +184,3 @@ class _Builder:
             ok=not failed,
             output=part.get("content"),
         )
-
-
-def _usage(usage: JsonObject) -> SpanUsage | None:
-    keys = ("input_tokens", "request_tokens"), ("output_tokens", "response_tokens")
-    return read_usage(usage, *keys, cost=amount(usage.get("cost")))

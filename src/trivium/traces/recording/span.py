@@ -386,8 +386,7 @@ def _usage_of(result: Any) -> SpanUsage | None:
     """The tokens under the names that providers' clients use; None where reading them fails."""
     try:
         usage = result.get("usage") if isinstance(result, Mapping) else getattr(result, "usage", None)
-        inputs, outputs = ("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens")
-        return read_usage(_counts(usage), inputs, outputs)
+        return read_usage(_counts(usage))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from tests.strategies import json_values
+from trivium.records.validation import convert
 from trivium.suites.case import Case
-from trivium.suites.validation import convert
 
 
 class Inner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
