@@ -318,7 +318,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--folder", type=Path, help="where the store of SQLite is kept for the next time")
+    parser.add_argument("--folder", type=Path, help="where the stores are kept for the next time")
     parser.add_argument("--runs", type=int, default=sized(1_000, 2 * SUITES))
     parser.add_argument("--cases", type=int, default=sized(1_000, 6))
     parser.add_argument("--index-seconds", type=float, default=3_600.0)
@@ -338,7 +338,9 @@ def main() -> None:
                 if initdb is None or pg_ctl is None:
                     print("  is not installed")
                     continue
-                url = stack.enter_context(server(initdb, pg_ctl))
+                kept = folder / f"postgresql-{given.runs}-{given.cases}"
+                kept.mkdir(exist_ok=True)
+                url = stack.enter_context(server(initdb, pg_ctl, str(kept.resolve())))
             with Store(url) as store:
                 if not store.runs(limit=1):
                     fill(store, given.runs, given.cases)

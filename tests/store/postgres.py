@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -42,10 +42,10 @@ def postgres_url() -> Iterator[str]:
 
 
 @contextmanager
-def server(initdb: str, pg_ctl: str) -> Iterator[str]:
-    """A server with an empty database, until the end; gives its URL."""
+def server(initdb: str, pg_ctl: str, kept: str | None = None) -> Iterator[str]:
+    """A server until the end, its database empty or as it was left in a folder to keep; gives its URL."""
     user = _as_server_user()
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() if kept is None else nullcontext(kept) as folder:
         if user:
             os.chown(folder, user["user"], user["group"])
         data = f"{folder}/data"
@@ -53,13 +53,14 @@ def server(initdb: str, pg_ctl: str) -> Iterator[str]:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         quiet = {"check": True, "cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run([initdb, "-D", data, "-U", "trivium", "-A", "trust", "-N"], **quiet, **user)
+        if not os.path.exists(data):
+            subprocess.run([initdb, "-D", data, "-U", "trivium", "-A", "trust", "-N"], **quiet, **user)
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
         subprocess.run([pg_ctl, "-D", data, "-w", "-o", options, "start"], **quiet, **user)
         try:
             yield f"postgresql://trivium@127.0.0.1:{port}/postgres"
         finally:
-            subprocess.run([pg_ctl, "-D", data, "-m", "immediate", "stop"], **quiet, **user)
+            subprocess.run([pg_ctl, "-D", data, "-m", "immediate" if kept is None else "fast", "stop"], **quiet, **user)
 
 
 on_sqlite = pytest.mark.parametrize("any_url", ["sqlite"], indirect=True)
