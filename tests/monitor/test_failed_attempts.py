@@ -10,7 +10,7 @@ from trivium.monitor.completion import Completer
 from trivium.monitor.intake import Intake
 from trivium.monitor.monitored import monitored
 from trivium.monitor.scorer import Scorer
-from trivium.monitor.windows import window_of
+from trivium.monitor.windows import Columns, figures_of, window_of
 from trivium.store.live_records import Choice
 from trivium.store.live_samples import samples_of
 from trivium.store.live_traces import LiveTraces
@@ -127,7 +127,8 @@ def test_a_failed_attempt_has_the_same_scores_from_every_entry_point(enter, tmp_
     for sample in samples:
         # What is missing counts at its worst in windows, levels and alerts.
         assert sample.scores == dict.fromkeys(FIGURES, 0.0) | {"tool_success": 0.5}
-        window = window_of([sample], monitored(SUITE).monitor, begin=0, end=3e9)
+        settings = monitored(SUITE).monitor
+        window = window_of(Columns([sample], figures_of(settings)), settings, begin=0, end=3e9)
         assert (window.figure("pass_rate").mean, window.figure("composite").mean) == (0.0, 0.0)
 
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from tests.monitor.samples import BEGIN, sample
-from trivium.monitor.windows import MOST_VALUES, series, window_of
+from trivium.monitor.windows import MOST_VALUES, Columns, figures_of, series, window_of
 from trivium.suites.monitor_settings import MonitorSettings, StatusThresholds
 
 
 def window(samples, **settings):
-    return window_of(samples, MonitorSettings(**settings), begin=BEGIN, end=BEGIN + 86_400)
+    found = MonitorSettings(**settings)
+    return window_of(Columns(samples, figures_of(found)), found, begin=BEGIN, end=BEGIN + 86_400)
 
 
 def test_pass_rate_and_average_score_are_those_of_the_samples_taken_with_one_probability():
@@ -131,7 +132,7 @@ def test_what_interactions_took_is_weighted_and_what_is_unknown_is_left_out():
 
 def test_a_series_puts_each_sample_into_its_part():
     samples = [sample(n, n >= 2, time=BEGIN + n) for n in range(4)]
-    points = series(samples, "pass_rate", begin=BEGIN, end=BEGIN + 8, points=4)
+    points = series(Columns(samples, ["pass_rate"]), "pass_rate", begin=BEGIN, end=BEGIN + 8, points=4)
     assert [(point.samples, point.mean) for point in points] == [(2, 0.0), (2, 1.0), (0, None), (0, None)]
     assert [point.resources.interactions for point in points] == [2, 2, 0, 0]
     assert [point.resources.latency_p95 for point in points] == [1.0, 1.0, None, None]

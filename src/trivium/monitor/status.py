@@ -9,10 +9,12 @@ from trivium.monitor.windows import (
     COMPOSITE,
     MOST_SAMPLES,
     PASS_RATE,
+    Columns,
     Estimate,
     Point,
     Status,
     Window,
+    figures_of,
     series,
     window_of,
 )
@@ -146,7 +148,8 @@ def status_of(
     watched = watched_of(state_of(store, monitor, STATE))
     levels = Levels.from_state(settings, watched.levels) if watched.levels else None
     samples, begin = window_samples(store, monitor, settings, now)
-    window = with_levels(window_of(samples, settings, begin=begin, end=now), levels, settings)
+    columns = Columns(samples, figures_of(settings))
+    window = with_levels(window_of(columns, settings, begin=begin, end=now), levels, settings)
     backlog = LiveJobs(store).backlog(monitor)
     age = None if backlog.oldest is None else max(0.0, now - backlog.oldest)
     last = last_interaction(store, settings.services)
@@ -170,7 +173,7 @@ def status_of(
         pass_rate=window.figure(PASS_RATE).mean,
         average_score=window.figure(COMPOSITE).mean,
         window=window,
-        series=series(samples, PASS_RATE, begin=begin, end=now) if parts else (),
+        series=series(columns, PASS_RATE, begin=begin, end=now) if parts else (),
         counts=_of_monitor(counts_of(store, since=begin), monitor),
         waiting=backlog.waiting,
         oldest_seconds=age,

@@ -13,7 +13,7 @@ from trivium.monitor.levels import Key, Levels, references_of
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
 from trivium.monitor.status import STATE, Watched, silent, watched_of, window_samples
-from trivium.monitor.windows import MOST_SAMPLES, figures_of, window_of
+from trivium.monitor.windows import MOST_SAMPLES, Columns, figures_of, window_of
 from trivium.store.live_alerts import Mark, StateTransaction, last_interaction, locked_state
 from trivium.store.live_jobs import LiveJobs
 from trivium.store.live_samples import latest_samples, samples_of, traces_scored_before
@@ -91,7 +91,8 @@ class Watcher:
         backlog = LiveJobs(self._store).backlog(name)
         last = last_interaction(self._store, settings.services)
         age = None if backlog.oldest is None else max(0.0, now - backlog.oldest)
-        window = window_of(samples, settings, begin=begin, end=now, intervals=False)
+        columns = Columns(samples, figures_of(settings))
+        window = window_of(columns, settings, begin=begin, end=now, intervals=False)
         channels = range(len(settings.alerts.channels) or 1)
         while True:
             with locked_state(self._store, name, STATE, now) as state:

@@ -14,7 +14,7 @@ import numpy as np
 from trivium.store.live_records import FAILED_TOOL
 from trivium.store.live_samples import Sample
 from trivium.suites.monitor_settings import MonitorSettings, StatusThresholds
-from trivium.trust.arrays import Floats
+from trivium.trust.arrays import Floats, Ints
 from trivium.trust.decision import probability_of_missing
 from trivium.trust.weighted_means import WeightedMean, weighted_mean
 
@@ -31,6 +31,9 @@ MOST_VALUES = 50
 
 POINTS = 24
 """Points in time of a window."""
+
+Places = Ints | slice
+ALL = slice(None)
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,18 +177,86 @@ def status_of_mean(mean: float | None, thresholds: StatusThresholds | None) -> S
     return "warning" if mean < thresholds.warning else "healthy"
 
 
-def by_facet(samples: Iterable[Sample], facets: Sequence[str]) -> dict[tuple[str, str], list[Sample]]:
-    """Samples by facet and value; one that has several values of a facet counts for each."""
-    found: dict[tuple[str, str], list[Sample]] = defaultdict(list)
-    for sample in samples:
+def by_facet(samples: Iterable[Sample], facets: Sequence[str]) -> dict[tuple[str, str], list[int]]:
+    """Places of samples by facet and value; one that has several values of a facet counts for each."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, sample in enumerate(samples):
         for facet in facets:
             for value in sample.facets.get(facet, ()):
-                found[facet, value].append(sample)
+                found[facet, value].append(place)
     return found
 
 
+class Columns:
+    """What samples say as arrays, read once for all figures, parts and times.
+
+    Places are the positions of some of the samples; all of them by default.
+
+    Args:
+        samples: The samples.
+        figures: The figures that are wanted.
+    """
+
+    def __init__(self, samples: Sequence[Sample], figures: Iterable[str]) -> None:
+        codes: dict[str, int] = {}
+        self.samples = samples
+        self._probabilities = np.array([each.probability for each in samples], dtype=float)
+        self._least = self._probabilities * np.array([each.weight for each in samples], dtype=float)
+        self._sessions = np.array(
+            [codes.setdefault(session_of(each), len(codes)) for each in samples], dtype=np.int64
+        )
+        self.times = np.array([each.time for each in samples], dtype=float)
+        # None becomes NaN.
+        self._took = np.array([each.seconds for each in samples], dtype=float)
+        self._costs = np.array([each.cost_usd for each in samples], dtype=float)
+        self._values = {
+            figure: np.array([value_of(each, figure) for each in samples], dtype=float) for figure in figures
+        }
+
+    def _known(self, figure: str, places: Places) -> tuple[Floats, Floats, Ints, Floats]:
+        """Values that are known, with their probabilities, clusters and smallest probabilities."""
+        values = self._values[figure][places]
+        known = ~np.isnan(values)
+        others = (self._probabilities[places], self._sessions[places], self._least[places])
+        probabilities, sessions, least = (each[known] for each in others)
+        return values[known], probabilities, sessions, least
+
+    def mean(self, figure: str, places: Places = ALL, *, confidence: float = 0.95) -> WeightedMean | None:
+        """The weighted mean of a figure; samples of one session are a cluster. None without values."""
+        values, probabilities, sessions, least = self._known(figure, places)
+        smallest = float(least.min(initial=1.0))
+        return weighted_mean(
+            values, probabilities, confidence=confidence, groups=sessions, smallest=smallest
+        )
+
+    def plain_mean(self, figure: str, places: Places = ALL) -> tuple[float | None, int]:
+        """The weighted mean of a figure, without its interval, and the number of its values."""
+        values, probabilities, _, _ = self._known(figure, places)
+        if not values.size:
+            return None, 0
+        return float((values / probabilities).sum() / (1 / probabilities).sum()), values.size
+
+    def resources(self, places: Places = ALL, *, facet: str = "", value: str = "") -> Resources:
+        """What the interactions took: latency, cost and number, weighted by inverse probability."""
+        weights, took, costs = 1 / self._probabilities[places], self._took[places], self._costs[places]
+        timed, paid = ~np.isnan(took), ~np.isnan(costs)
+        p50, p95 = _quantiles(took[timed], weights[timed], (0.5, 0.95))
+        mean = float(np.average(costs[paid], weights=weights[paid])) if paid.any() else None
+        return Resources(
+            facet=facet,
+            value=value,
+            samples=weights.size,
+            interactions=float(weights.sum()),
+            timed=int(timed.sum()),
+            latency_p50=p50,
+            latency_p95=p95,
+            with_cost=int(paid.sum()),
+            cost_usd=mean,
+        )
+
+
 def window_of(
-    samples: Sequence[Sample],
+    columns: Columns,
     settings: MonitorSettings,
     *,
     begin: float,
@@ -198,34 +269,38 @@ def window_of(
     and 1 takes some 100 ms over ten thousand samples.
 
     Args:
-        samples: Its samples, oldest first.
+        columns: Its samples, oldest first, with the figures of the monitor.
         settings: Settings of the monitor.
         begin: Unix time at which it begins.
         end: Unix time at which it ends.
         intervals: Whether there are intervals at all, and what interactions took.
     """
-    figures = figures_of(settings)
+    figures, samples = figures_of(settings), columns.samples
     bounded = {PASS_RATE, *settings.figures} if intervals else set()
     grouped = by_facet(samples, settings.by)
     counts: Counter[str] = Counter()
     rows = []
-    took = [resources(samples)] if intervals else []
+    took = [columns.resources()] if intervals else []
     for (facet, value), members in sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0])):
         counts[facet] += 1
         if counts[facet] <= MOST_VALUES:
-            told = [each for each in members if facet == "tool" and FAILED_TOOL in each.facets]
-            failed = sum(value in each.facets[FAILED_TOOL] for each in told)
+            places = np.array(members)
+            tools = (samples[place].facets for place in members) if facet == "tool" else ()
+            told = [each[FAILED_TOOL] for each in tools if FAILED_TOOL in each]
+            failed = sum(value in each for each in told)
             found = (
-                estimate(members, figure, settings, facet=facet, value=value, interval=figure in bounded)
+                estimate(
+                    columns, figure, settings, places, facet=facet, value=value, interval=figure in bounded
+                )
                 for figure in figures
             )
             rows += [msgspec.structs.replace(each, called=len(told), failed=failed) for each in found]
-            took += [resources(members, facet=facet, value=value)] if intervals else []
+            took += [columns.resources(places, facet=facet, value=value)] if intervals else []
     return Window(
         begin=begin,
         end=end,
         samples=len(samples),
-        figures=tuple(estimate(samples, figure, settings, interval=intervals) for figure in figures),
+        figures=tuple(estimate(columns, figure, settings, interval=intervals) for figure in figures),
         by=tuple(rows),
         resources=tuple(took),
         left_out={facet: count - MOST_VALUES for facet, count in counts.items() if count > MOST_VALUES},
@@ -234,9 +309,10 @@ def window_of(
 
 
 def estimate(
-    samples: Sequence[Sample],
+    columns: Columns,
     figure: str,
     settings: MonitorSettings,
+    places: Places = ALL,
     *,
     facet: str = "",
     value: str = "",
@@ -245,10 +321,10 @@ def estimate(
     """Estimate a figure from samples, with its status, and with its interval if that is wanted."""
     thresholds = settings.figures.get(figure)
     if not interval:
-        mean, number = _mean(samples, figure)
+        mean, number = columns.plain_mean(figure, places)
         status = status_of_mean(mean, thresholds)
         return Estimate(figure=figure, facet=facet, value=value, samples=number, mean=mean, status=status)
-    found = mean_of(samples, figure)
+    found = columns.mean(figure, places)
     if found is None:
         status = status_of_mean(None, thresholds)
         return Estimate(figure=figure, facet=facet, value=value, status=status)
@@ -267,33 +343,9 @@ def estimate(
     )
 
 
-def mean_of(samples: Iterable[Sample], figure: str, *, confidence: float = 0.95) -> WeightedMean | None:
+def mean_of(samples: Sequence[Sample], figure: str, *, confidence: float = 0.95) -> WeightedMean | None:
     """The weighted mean of a figure; samples of one session are a cluster. None without values."""
-    values, probabilities, clusters = [], [], []
-    codes: dict[str, int] = {}
-    smallest = 1.0
-    for sample in samples:
-        value = value_of(sample, figure)
-        if value is None:
-            continue
-        values.append(value)
-        probabilities.append(sample.probability)
-        smallest = min(smallest, sample.probability * sample.weight)
-        clusters.append(codes.setdefault(session_of(sample), len(codes)))
-    return weighted_mean(values, probabilities, confidence=confidence, groups=clusters, smallest=smallest)
-
-
-def _mean(samples: Iterable[Sample], figure: str) -> tuple[float | None, int]:
-    """The weighted mean of a figure, and the number of its values."""
-    total = weight = 0.0
-    number = 0
-    for sample in samples:
-        value = value_of(sample, figure)
-        if value is not None:
-            number += 1
-            total += value / sample.probability
-            weight += 1 / sample.probability
-    return (total / weight if number else None), number
+    return Columns(samples, [figure]).mean(figure, confidence=confidence)
 
 
 def session_of(sample: Sample) -> str:
@@ -302,54 +354,29 @@ def session_of(sample: Sample) -> str:
 
 
 def series(
-    samples: Sequence[Sample], figure: str, *, begin: float, end: float, points: int = POINTS
+    columns: Columns, figure: str, *, begin: float, end: float, points: int = POINTS
 ) -> tuple[Point, ...]:
     """A figure over time: a window cut into parts of equal length.
 
     Args:
-        samples: The samples.
+        columns: The samples, with the figure.
         figure: The figure.
         begin: Unix time at which the first part begins.
         end: Unix time at which the last part ends.
         points: Number of parts.
     """
     step = (end - begin) / points
-    parts: list[list[Sample]] = [[] for _ in range(points)]
-    for sample in samples:
-        place = int((sample.time - begin) // step) if step > 0 else 0
-        if 0 <= place < points:
-            parts[place].append(sample)
+    parts = np.floor_divide(columns.times - begin, step) if step > 0 else np.zeros(columns.times.size)
     rows = []
-    for place, members in enumerate(parts):
-        found = mean_of(members, figure)
-        point = Point(time=begin + place * step, samples=0, resources=resources(members))
+    for part in range(points):
+        places = np.flatnonzero(parts == part)
+        found = columns.mean(figure, places)
+        point = Point(time=begin + part * step, samples=0, resources=columns.resources(places))
         if found is not None:
             ends = {"low": found.low, "high": found.high}
             point = msgspec.structs.replace(point, samples=found.n, mean=found.mean, **ends)
         rows.append(point)
     return tuple(rows)
-
-
-def resources(samples: Sequence[Sample], *, facet: str = "", value: str = "") -> Resources:
-    """What the interactions of samples took: latency, cost and number, weighted by inverse probability."""
-    weights = 1 / np.array([each.probability for each in samples], dtype=float)
-    # None becomes NaN.
-    took = np.array([each.seconds for each in samples], dtype=float)
-    costs = np.array([each.cost_usd for each in samples], dtype=float)
-    timed, paid = ~np.isnan(took), ~np.isnan(costs)
-    p50, p95 = _quantiles(took[timed], weights[timed], (0.5, 0.95))
-    mean = float(np.average(costs[paid], weights=weights[paid])) if paid.any() else None
-    return Resources(
-        facet=facet,
-        value=value,
-        samples=len(samples),
-        interactions=float(weights.sum()),
-        timed=int(timed.sum()),
-        latency_p50=p50,
-        latency_p95=p95,
-        with_cost=int(paid.sum()),
-        cost_usd=mean,
-    )
 
 
 def _quantiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float | None]:

@@ -232,7 +232,8 @@ def origin_of(
     parts = by_facet(ordered, facets)
     allowed = parts.keys() if among is None else set(among)
     for part in sorted(parts, key=lambda each: (facets.index(each[0]), each[1])):
-        means = _split(ordered, place, part, parts[part], figure).means(figure) if part in allowed else None
+        members = [ordered[each] for each in parts[part]]
+        means = _split(ordered, place, part, members, figure).means(figure) if part in allowed else None
         if means is not None:
             found.append(means)
     fallen = [
@@ -262,7 +263,7 @@ def followed(
     ordered = sorted(samples, key=lambda each: (each.time, each.number))
     place = onset(ordered, figure)
     now = _Values(ordered[place:], figure)
-    members = by_facet(ordered, facets).get(origin.part, [])
+    members = [ordered[each] for each in by_facet(ordered, facets).get(origin.part, ())]
     means = _split(ordered, place, origin.part, members, figure).means(figure) if members else None
     if means is None or means.dated < (origin.since is not None):
         return origin
