@@ -53,14 +53,15 @@ def server(initdb: str, pg_ctl: str, kept: str | None = None) -> Iterator[str]:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         quiet = {"check": True, "cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        if not os.path.exists(data):
+        if not Path(data).exists():
             subprocess.run([initdb, "-D", data, "-U", "trivium", "-A", "trust", "-N"], **quiet, **user)
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
         subprocess.run([pg_ctl, "-D", data, "-w", "-o", options, "start"], **quiet, **user)
         try:
             yield f"postgresql://trivium@127.0.0.1:{port}/postgres"
         finally:
-            subprocess.run([pg_ctl, "-D", data, "-m", "immediate" if kept is None else "fast", "stop"], **quiet, **user)
+            how = "immediate" if kept is None else "fast"
+            subprocess.run([pg_ctl, "-D", data, "-m", how, "stop"], **quiet, **user)
 
 
 on_sqlite = pytest.mark.parametrize("any_url", ["sqlite"], indirect=True)

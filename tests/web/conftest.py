@@ -1,5 +1,6 @@
 """Fixtures: a store, and clients of a server on it."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from trivium.monitor.monitored import monitored
 from trivium.monitor.otlp import IntakeLimits
 from trivium.store.store import Store
 from trivium.web.app import create_app
+from trivium.web.pages import comparison
 from trivium.web.security import Access
 from trivium.web.services import Services
 
@@ -69,3 +71,19 @@ def shared_client(shared_store: Store) -> Iterator[TestClient]:
     """A client on loopback for the tests of a module that only read: a server takes 0.1 s to make."""
     with serving(shared_store) as client:
         yield client
+
+
+@pytest.fixture
+def held(monkeypatch) -> Iterator[tuple[threading.Event, list[tuple[object, ...]]]]:
+    """Comparisons that wait until they are let go, of runs too large for a page to wait; those that began."""
+    go, began, compare = threading.Event(), [], comparison.compare
+
+    def comparing(*runs, **options):
+        began.append(runs)
+        assert go.wait(60)
+        return compare(*runs, **options)
+
+    monkeypatch.setattr(comparison, "compare", comparing)
+    monkeypatch.setattr(comparison, "AT_ONCE", 0)
+    yield go, began
+    go.set()

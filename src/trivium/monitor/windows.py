@@ -225,9 +225,7 @@ class Columns:
         """The weighted mean of a figure; samples of one session are a cluster. None without values."""
         values, probabilities, sessions, least = self._known(figure, places)
         smallest = float(least.min(initial=1.0))
-        return weighted_mean(
-            values, probabilities, confidence=confidence, groups=sessions, smallest=smallest
-        )
+        return weighted_mean(values, probabilities, confidence=confidence, groups=sessions, smallest=smallest)
 
     def plain_mean(self, figure: str, places: Places = ALL) -> tuple[float | None, int]:
         """The weighted mean of a figure, without its interval, and the number of its values."""

@@ -285,7 +285,7 @@ def _newest_versions(monitor: str) -> Select[Any]:
 
 
 def _read(store: Store, monitor: str, numbers: Select[Any], figures: Sequence[str]) -> list[Sample]:
-    """The samples with some numbers, rising: only numbers are sorted, since whole rows take twice the time."""
+    """The samples with some numbers, in their order: whole rows would take twice as long to sort."""
     table = schema.live_samples
     query = select(table).where(table.c.number.in_(numbers)).order_by(table.c.number)
     with explain_errors(store.engine), store.engine.connect() as connection:

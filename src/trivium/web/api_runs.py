@@ -1,5 +1,6 @@
 """The JSON interface to runs: lists, attempts, cases and comparisons."""
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -21,7 +22,7 @@ from trivium.web.pages.comparison import Comparisons
 from trivium.web.pages.run import ListedAttempt, cursor_of, listed
 from trivium.web.pages.site import run_of
 from trivium.web.services import Services
-from trivium.web.threads import slowly
+from trivium.web.threads import waited
 
 __all__ = ["run_routes"]
 
@@ -163,12 +164,12 @@ def _comparison_route(services: Services) -> Any:
     store, comparisons = services.store, Comparisons()
 
     @get("/compare/{base:str}/{head:str}", responses=refusals(404))
-    @slowly
-    def compared(base: RunId, head: RunId, force: Force = False) -> dict[str, Any]:
+    async def compared(base: RunId, head: RunId, force: Force = False) -> dict[str, Any]:
         """A comparison, as ``trivium compare --json`` prints it."""
-        first, second = (Run(store, run_of(store, each)) for each in (base, head))
+        first, second = await asyncio.to_thread(lambda: [run_of(store, each) for each in (base, head)])
         try:
-            return comparison_document(comparisons.of(first, second, force=force))
+            coming = comparisons.of(Run(store, first), Run(store, second), force=force)
+            return await asyncio.to_thread(comparison_document, await waited(coming))
         except InputError as error:
             raise Refused(400, str(error)) from None
 

@@ -7,11 +7,11 @@ with them every login, token and look at whether the server is ready.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial, wraps
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import wraps
 from typing import ParamSpec, TypeVar
 
-__all__ = ["SLOW_AT_ONCE", "slowly"]
+__all__ = ["SLOW_AT_ONCE", "slowly", "started", "waited"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,11 +22,21 @@ SLOW_AT_ONCE = 2
 _slow = ThreadPoolExecutor(SLOW_AT_ONCE, thread_name_prefix="trivium-slow")
 
 
+def started(function: Callable[P, T], *args: P.args, **options: P.kwargs) -> Future[T]:
+    """Let a function run in one of the threads for slow requests, for whoever asks for what it returns."""
+    return _slow.submit(function, *args, **options)
+
+
+async def waited(coming: Future[T]) -> T:
+    """What a function returns or raises; a client that leaves meanwhile does not end it for others."""
+    return await asyncio.shield(asyncio.wrap_future(coming))
+
+
 def slowly(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
     """Let the handler of a route run in one of the threads for slow requests."""
 
     @wraps(handler)
     async def waiting(*args: P.args, **options: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(_slow, partial(handler, *args, **options))
+        return await waited(started(handler, *args, **options))
 
     return waiting

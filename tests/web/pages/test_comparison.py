@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -78,6 +79,32 @@ def test_an_interrupted_run_is_compared_anew(client, store):
     with store.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM evaluations WHERE run = 2 AND position > 9")
     assert "10 cases" in re.sub(r"<[^>]+>", " ", client.get(address, headers=HTML).text)
+
+
+def test_a_large_comparison_comes_to_the_page_when_it_is_there_made_once_for_all_who_ask(client, store, held):
+    (go, began), runs = held, two_runs(store)
+    address = f"/compare/{runs[0]}/{runs[1]}"
+    for _ in range(2):
+        page = client.get(address, headers=HTML)
+        assert page.status_code == 200
+        assert "being compared" in page.text
+        assert re.search(r'hx-get="[^"]*" hx-trigger="load" hx-target="body"', page.text)
+        assert "14 of 14 passed" in page.text  # what is known of each run meanwhile
+        assert '<meta http-equiv="refresh" content="0; url=?wait=true">' in page.text
+    asked = [HTML | {"HX-Request": "true"}, HTML, {}]
+    ways = [{}, {"wait": "true"}, {"format": "csv"}]
+    with ThreadPoolExecutor(3) as pool:
+        answers = [
+            pool.submit(client.get, address, headers=each, params=way)
+            for each, way in zip(asked, ways, strict=True)
+        ]
+        go.set()
+        asked_by_htmx, without_scripts, file = (each.result() for each in answers)
+    assert "✓ Better" in asked_by_htmx.text
+    assert "✓ Better" in without_scripts.text
+    assert file.text.startswith("metric,")
+    assert "✓ Better" in client.get(address, headers=HTML).text  # and from now on at once
+    assert len(began) == 1
 
 
 def test_the_beginning_of_an_id_leads_to_the_whole(shared_client, runs):

@@ -14,6 +14,7 @@ from tests.monitor.samples import open_alert, sample, store_samples
 from tests.otlp_requests import agent_trace, body
 from tests.store.conftest import url  # noqa: F401
 from tests.web.pages.served import Served
+from trivium.errors import InputError
 from trivium.monitor.interaction import Recorded, encode_recorded
 from trivium.monitor.monitored import monitored
 from trivium.store import schema
@@ -23,6 +24,7 @@ from trivium.store.live_traces import LiveTraces
 from trivium.store.schema import live_scores
 from trivium.store.store import Store
 from trivium.suites.certificate import read_certificate
+from trivium.web.pages import comparison
 
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>\" onfocus=alert(3) autofocus x='&lt;b&gt;{{7*7}}"
@@ -199,6 +201,45 @@ def test_from_a_change_to_the_worst_case_and_its_link(page, site):
     page.goto("about:blank")
     page.goto(shared)
     assert page.title() == title
+
+
+def test_a_large_comparison_fills_the_page_that_asked_for_it(page, site, held):
+    go, _ = held
+    page.goto(f"{site.address}/compare/{site.runs[1]}/{site.runs[0]}?force=true")
+    assert page.locator("[role=status]").inner_text().startswith("These runs are being compared")
+    assert [each for each in barriers(page) if each[0] in GRAVE] == []
+    go.set()
+    page.wait_for_selector("details.moved")
+    assert page.locator("main").count() == 1
+    assert "Worse" in page.title()
+    page.keyboard.press("j")
+    page.wait_for_function("document.querySelector('details.moved').open")
+    assert complaints(page) == []
+
+
+def test_without_scripts_a_large_comparison_is_waited_for(browser, site, held):
+    go, _ = held
+    go.set()
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(f"{site.address}/compare/{site.runs[0]}/{site.runs[1]}?force=true")
+        page.wait_for_selector("details.moved")
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [(InputError("", "no case in common"), "no case in common"), (OSError("torn"), "The server has failed")],
+)
+def test_why_a_large_comparison_failed_fills_the_page_that_asked_for_it(
+    page, site, held, monkeypatch, error, shown
+):
+    def failing(*_, **__):
+        raise error
+
+    monkeypatch.setattr(comparison, "compare", failing)
+    page.goto(f"{site.address}/compare/{site.runs[1]}/{site.runs[0]}")
+    page.wait_for_selector(f"text={shown}")
+    assert page.locator("[role=status]").count() == 0
 
 
 def test_cases_that_changed_are_opened_one_at_a_time_by_keys_and_by_clicks(page, site):

@@ -1,7 +1,9 @@
 """Two runs compared: the answer, what changed with both outputs, the figures, the graphs that changed."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from threading import Lock
 from typing import Annotated, Any, Final
 
@@ -13,11 +15,14 @@ from trivium.errors import InputError
 from trivium.reports.comparison import describe, page_cases
 from trivium.reports.comparison_text import verdict_words
 from trivium.reports.document.blocks import Block, Case, Cases, Links
+from trivium.reports.summary import rates
 from trivium.reports.wording import counted
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import MovedCase
 from trivium.runs.run import Run
+from trivium.runs.summary import summary_of
+from trivium.store.records import RunRecord
 from trivium.web.errors import Refused
 from trivium.web.pages.site import (
     Form,
@@ -29,7 +34,7 @@ from trivium.web.pages.site import (
     segment,
     table_export,
 )
-from trivium.web.threads import slowly
+from trivium.web.threads import started, waited
 
 __all__ = ["Comparisons", "routes"]
 
@@ -43,12 +48,19 @@ Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
 
 Ticked = Annotated[tuple[str, ...], QueryParameter(name="run", max_items=1_000)]
 
+AT_ONCE = 200
+"""Attempts of both runs together up to which the page waits for their comparison."""
+
 COLUMNS: Final = ("metric", "answer", "base", "head", "delta", "low", "high", "p", "p_holm", "n", "groups")
 
 
 def routes(site: Site) -> list[Any]:
     """The routes of the page."""
-    comparisons = Comparisons()
+    return [_choice(site), _comparison(site)]
+
+
+def _choice(site: Site) -> Any:
+    """The way from the forms that choose two runs."""
 
     @get("/compare", include_in_schema=False, sync_to_thread=True)
     def choose(base: FromQuery[str] = "", head: FromQuery[str] = "", run: Ticked = ()) -> Redirect:
@@ -62,21 +74,32 @@ def routes(site: Site) -> list[Any]:
             first, second = second, first
         return Redirect(f"/compare/{segment(first.id)}/{segment(second.id)}")
 
+    return choose
+
+
+def _comparison(site: Site) -> Any:
+    """The page itself."""
+    comparisons = Comparisons()
+
     @get("/compare/{base:str}/{head:str}", include_in_schema=False)
-    @slowly
-    def compared(
+    async def compared(
         request: Request[Any, Any, Any],
         base: FromPath[str],
         head: FromPath[str],
         start: Start = 0,
         force: FromQuery[bool] = False,
+        wait: FromQuery[bool] = False,
         format: Form = "html",  # noqa: A002 - its name in the address
     ) -> Response[str] | Stream | Redirect:
-        first, second = run_of(site.store, base), run_of(site.store, head)
+        first, second = await asyncio.to_thread(lambda: [run_of(site.store, each) for each in (base, head)])
         if (first.id, second.id) != (base, head):
             return redirected(request, f"/compare/{segment(first.id)}/{segment(second.id)}")
+        coming = comparisons.of(Run(site.store, first), Run(site.store, second), force=force)
+        few = None not in {first.due, second.due} and (first.due or 0) + (second.due or 0) <= AT_ONCE
+        if not (coming.done() or few or wait or format != "html" or "HX-Request" in request.headers):
+            return await asyncio.to_thread(_comparing, site, request, first, second)
         try:
-            found = comparisons.of(Run(site.store, first), Run(site.store, second), force=force)
+            found = await waited(coming)
         except InputError as error:
             return site.page(
                 request,
@@ -90,8 +113,9 @@ def routes(site: Site) -> list[Any]:
             )
         if format != "html":
             return table_export(_rows(found), COLUMNS, file=f"{head} against {base}", form=format)
-        moved = _moved(comparisons.cases(found, start), start, len(found.moved_cases), request)
-        return site.page(
+        cases = await asyncio.to_thread(comparisons.cases, found, start)
+        return await asyncio.to_thread(
+            site.page,
             request,
             "compared.html",
             title=f"{found.suite}: {verdict_words(found)}",
@@ -99,10 +123,26 @@ def routes(site: Site) -> list[Any]:
             comparison=found,
             base=first,
             head=second,
-            body=describe(found, "page", moved=moved),
+            body=describe(found, "page", moved=_moved(cases, start, len(found.moved_cases), request)),
         )
 
-    return [choose, compared]
+    return compared
+
+
+def _comparing(
+    site: Site, request: Request[Any, Any, Any], base: RunRecord, head: RunRecord
+) -> Response[str]:
+    """What is there of both runs; the page asks for their comparison, and shows it when it has come."""
+    summaries = [(side, summary_of(run)) for side, run in (("head", head), ("base", base))]
+    return site.page(
+        request,
+        "comparing.html",
+        title=f"{head.suite_name}: being compared",
+        section="runs",
+        base=base,
+        head=head,
+        runs=[(side, rates(found)) for side, found in summaries if found is not None],
+    )
 
 
 class Comparisons:
@@ -110,18 +150,18 @@ class Comparisons:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: OrderedDict[tuple[object, ...], Comparison] = OrderedDict()
+        self._known: OrderedDict[tuple[object, ...], Future[Comparison]] = OrderedDict()
         self._shown: OrderedDict[tuple[int, int], tuple[Comparison, tuple[Case, ...]]] = OrderedDict()
 
-    def of(self, base: Run, head: Run, *, force: bool) -> Comparison:
-        """The comparison of two runs as they are now."""
+    def of(self, base: Run, head: Run, *, force: bool) -> Future[Comparison]:
+        """The comparison of two runs as they are now, which begins unless it is under way or known."""
         key = (*_version(base), *_version(head), force)
+        kept = base.record.state == head.record.state == "done"
         with self._lock:
             found = self._known.pop(key, None)
-            if found is None:
-                found = compare(base, head, force=force, graphs=True)
-            if base.record.state == head.record.state == "done":
-                self._known[key] = found
+            if found is None or (found.done() and (not kept or found.exception())):
+                found = started(compare, base, head, force=force, graphs=True)
+            self._known[key] = found
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return found

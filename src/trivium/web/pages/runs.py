@@ -125,10 +125,12 @@ def routes(site: Site) -> list[Any]:
     @slowly
     def against_before(request: Request[Any, Any, Any], run: FromPath[str]) -> Response[str] | Redirect:
         """The answer of a run against the run before, for the list that lacks it."""
-        answer = answer_before(site.store, run_of(site.store, run).id)
+        found = run_of(site.store, run).id
         if "HX-Request" not in request.headers:
-            base = "" if answer is None else f"{segment(answer.base)}/"
+            pair = before(site.store, [found]).get(found)
+            base = "" if pair is None else f"{segment(pair.base)}/"
             return Redirect(f"/compare/{base}{segment(run)}" if base else f"/runs/{segment(run)}")
+        answer = answer_before(site.store, found)
         return Response(str(cell(_answer(run, answer))), media_type=MediaType.HTML)
 
     return [home, list_runs, against_before]
