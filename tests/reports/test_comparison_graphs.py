@@ -7,8 +7,8 @@ from rich.console import Console
 
 from tests.reports import comparison_samples as samples
 from tests.reports.html.parsed import Page
-from trivium.reports import comparison_text as phrases
 from trivium.reports.comparison import render_markdown, write_html
+from trivium.reports.graph_diff import change_word, edge_text, edges_changed, traces_compared
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 
 
@@ -75,26 +75,25 @@ def printed(comparison, width=80):
 
 
 def test_an_edge_says_what_it_is():
-    assert phrases.edge_text(edge()) == "boss calls search"
-    assert phrases.edge_text(edge(source=None)) == "nobody calls search"
-    assert phrases.edge_text(edge(kind="order", source="START")) == "START then search"
-    assert phrases.edge_text(edge(kind="message", target="aide")) == "boss → aide"
+    assert edge_text(edge()) == "boss calls search"
+    assert edge_text(edge(source=None)) == "nobody calls search"
+    assert edge_text(edge(kind="order", source="START")) == "START then search"
+    assert edge_text(edge(kind="message", target="aide")) == "boss → aide"
 
 
 def test_what_chance_may_have_done_has_a_question_mark():
-    assert phrases.change_word(edge()) == "more"
-    assert phrases.change_word(edge(sure=False)) == "more?"
-    assert phrases.change_word(edge(sure=False, became="same")) == "same"
+    assert change_word(edge()) == "more"
+    assert change_word(edge(sure=False)) == "more?"
+    assert change_word(edge(sure=False, became="same")) == "same"
 
 
 def test_the_headline_counts_what_is_sure():
     found = graphs([edge(), edge(became="vanished"), edge(sure=False)], [pace(), pace(became="faster")])
     assert (
-        phrases.edges_changed(found)
-        == "Among 3 edges: 1 vanished, 1 became more frequent, 1 slowed down, 1 sped up"
+        edges_changed(found) == "Among 3 edges: 1 vanished, 1 became more frequent, 1 slowed down, 1 sped up"
     )
-    assert phrases.edges_changed(graphs([edge(sure=False)])).endswith("nothing changed beyond chance")
-    assert phrases.traces_compared(graphs(without_trace=1_000)).endswith("21 cases; 1,000 pairs without")
+    assert edges_changed(graphs([edge(sure=False)])).endswith("nothing changed beyond chance")
+    assert traces_compared(graphs(without_trace=1_000)).endswith("21 cases; 1,000 pairs without")
 
 
 def test_every_report_shows_the_changes_and_counts_what_it_leaves_out(tmp_path):

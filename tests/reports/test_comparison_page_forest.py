@@ -7,13 +7,18 @@ import pytest
 
 from tests.reports import comparison_samples as samples
 from trivium.errors import InputError, MissingExtra
-from trivium.reports.forest import forest, write_chart
+from trivium.reports.comparison import rows, write_chart
+from trivium.reports.forest import forest
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+def plot(comparison):
+    return forest(rows(comparison), comparison.margin)
+
+
 def drawn(comparison):
-    return ElementTree.fromstring(forest(comparison))
+    return ElementTree.fromstring(plot(comparison))
 
 
 def texts(root):
@@ -62,7 +67,7 @@ def test_a_figure_without_interval_is_a_dot_and_one_without_pairs_its_name():
 
 
 def test_names_of_strangers_are_escaped():
-    assert "<script" not in forest(samples.hostile())
+    assert "<script" not in plot(samples.hostile())
 
 
 def test_a_chart_of_its_own_has_plain_colours_and_no_variables(tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.reports import comparison_samples as samples
-from trivium.reports import comparison_text as phrases
+from trivium.reports import comparison as phrases
 from trivium.reports import wording
 
 

@@ -167,7 +167,7 @@ def run_compare(base: str | None, head: str | None, given: Mapping[str, Any]) ->
     _write_reports(comparison, given)
     if comparison.missing and comparison.answer != "fail":
         if given["quiet"]:
-            from trivium.reports.comparison_text import what_is_missing
+            from trivium.reports.comparison import what_is_missing
 
             click.echo(what_is_missing(comparison), err=True)
         return WITH_ERRORS
@@ -198,8 +198,7 @@ def _present(comparison: "Comparison", *, as_json: bool, quiet: bool, cases: int
 
 
 def _write_reports(comparison: "Comparison", given: Mapping[str, Any]) -> None:
-    from trivium.reports.comparison import render_markdown, write_html
-    from trivium.reports.forest import write_chart
+    from trivium.reports.comparison import render_markdown, write_chart, write_html
     from trivium.reports.junit import comparison_junit
 
     links = {
@@ -315,7 +314,7 @@ def _ask_again(base: "Run", head: "Run", given: Mapping[str, Any]) -> None:
 
 
 def _beforehand(base: "Run", head: "Run", calls: int) -> str:
-    from trivium.reports.comparison_text import cost_of
+    from trivium.reports.comparison import cost_of
     from trivium.reports.wording import counted
     from trivium.runs.comparing.earlier_runs import calls_of
 

@@ -412,7 +412,7 @@ SHIP = {
 
 
 def _whether_to_ship(comparison: "Comparison") -> str:
-    from trivium.reports.comparison_text import verdict_words
+    from trivium.reports.comparison import verdict_words
     from trivium.runs.comparing.decision import listed
 
     aside = [name for name in comparison.failing if name not in comparison.decided_by]

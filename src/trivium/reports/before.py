@@ -4,7 +4,7 @@ Definition: docs/definitions/comparisons.md#run-before.
 """
 
 from trivium.errors import InputError
-from trivium.reports.comparison_text import verdict_words
+from trivium.reports.comparison import verdict_words
 from trivium.reports.wording import signed, signed_interval
 from trivium.runs.comparing.compare import compare
 from trivium.runs.run import Run

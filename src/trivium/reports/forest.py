@@ -1,16 +1,15 @@
 """The forest plot of a comparison: the difference of each metric with its interval."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import floor, log10
 from pathlib import Path
 
 from trivium.errors import InputError, MissingExtra
-from trivium.reports import comparison_text as phrases
 from trivium.reports.document.blocks import ANSWERS
 from trivium.reports.drawings.svg import element, picture, text
 from trivium.reports.wording import signed, signed_interval
-from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.comparison import MetricDelta
 
 ROW, TOP, BOTTOM = 30, 30, 46
 NAMES, PLOT, NUMBERS = 180, 470, 200
@@ -32,10 +31,13 @@ _VARIABLE = re.compile(r"var\(--\w+,(#\w+)\)")
 _PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 
 
-def forest(comparison: Comparison) -> str:
+Row = tuple[str, MetricDelta, bool]
+"""Name and figure of a metric, and whether it decides."""
+
+
+def forest(figures: Sequence[Row], margin: float) -> str:
     """The forest plot as SVG, in the colours of the page around it or in default colours."""
-    figures = phrases.rows(comparison)
-    reach = _reach(comparison)
+    reach = _reach(figures, margin)
     bottom = TOP + ROW * len(figures)
 
     def x(value: float) -> float:
@@ -44,9 +46,9 @@ def forest(comparison: Comparison) -> str:
     parts = [
         element(
             "rect",
-            x=x(-comparison.margin),
+            x=x(-margin),
             y=TOP - 8,
-            width=x(0) - x(-comparison.margin),
+            width=x(0) - x(-margin),
             height=bottom - TOP + 8,
             fill=_COLOURS["band"],
         )
@@ -56,25 +58,23 @@ def forest(comparison: Comparison) -> str:
             _line(x(tick), TOP - 8, x(tick), bottom, "muted" if tick == 0 else "line"),
             _label(_tick(tick), x(tick), bottom + 16, "muted", "middle"),
         ]
-    dashed = _line(x(-comparison.margin), TOP - 8, x(-comparison.margin), bottom, "muted", dashes="4 3")
+    dashed = _line(x(-margin), TOP - 8, x(-margin), bottom, "muted", dashes="4 3")
     parts += [
         dashed,
         _label("← base is better", x(0) - 12, TOP - 16, "muted", "end"),
         _label("head is better →", x(0) + 12, TOP - 16, "muted", "start"),
         _label(
-            f"difference, head − base; dashed: the margin, −{comparison.margin:g}",
+            f"difference, head − base; dashed: the margin, −{margin:g}",
             NAMES + PLOT / 2,
             bottom + 36,
             "muted",
             "middle",
         ),
     ]
-    for row, each in enumerate(figures):
+    for row, (name, figure, decides) in enumerate(figures):
         y = TOP + ROW * row + ROW / 2
-        parts += _row(each.name, each.figure, y, x, bold=each.decides)
-    return picture(
-        *parts, label=_description(comparison), width=WIDTH, height=bottom + BOTTOM, class_="forest"
-    )
+        parts += _row(name, figure, y, x, bold=decides)
+    return picture(*parts, label=_description(figures), width=WIDTH, height=bottom + BOTTOM, class_="forest")
 
 
 def _row(name: str, figure: MetricDelta, y: float, x: Callable[[float], float], *, bold: bool) -> list[str]:
@@ -99,11 +99,11 @@ def _row(name: str, figure: MetricDelta, y: float, x: Callable[[float], float], 
     return drawn
 
 
-def _reach(comparison: Comparison) -> float:
+def _reach(figures: Sequence[Row], margin: float) -> float:
     """Half-width of the axis: beyond every interval and the margin, at least 0.01."""
-    ends = [abs(end) for figure in comparison.metrics.values() for end in figure.ci95 or ()]
-    points = [abs(figure.delta) for figure in comparison.metrics.values() if figure.delta is not None]
-    return 1.06 * max(*ends, *points, 1.5 * comparison.margin, 0.01, 0.0)
+    ends = [abs(end) for _, figure, _ in figures for end in figure.ci95 or ()]
+    points = [abs(figure.delta) for _, figure, _ in figures if figure.delta is not None]
+    return 1.06 * max(*ends, *points, 1.5 * margin, 0.01, 0.0)
 
 
 def _ticks(reach: float) -> list[float]:
@@ -139,24 +139,24 @@ def _label(label: str, x: float, y: float, colour: str, anchor: str, weight: str
     )
 
 
-def _description(comparison: Comparison) -> str:
+def _description(figures: Sequence[Row]) -> str:
     """The plot in words, for screen readers."""
     rows = [
-        f"{one.name} {signed(one.figure.delta)} {signed_interval(one.figure.ci95)} {one.figure.answer}"
-        for one in phrases.rows(comparison)
+        f"{name} {signed(figure.delta)} {signed_interval(figure.ci95)} {figure.answer}"
+        for name, figure, _ in figures
     ]
     return f"Differences, head minus base: {'; '.join(rows)}"
 
 
-def write_chart(path: Path, comparison: Comparison) -> None:
-    """Write the plot to a file of its own, in default colours on white.
+def write_picture(path: Path, plot: str) -> None:
+    """Write a plot to a file of its own, in default colours on white.
 
     Raises:
         InputError: If the file name ends neither in .svg nor in .png.
         MissingExtra: If the name ends in .png and ``trivium[report]`` is not installed.
         OSError: If the file cannot be written.
     """
-    svg = _VARIABLE.sub(r"\1", forest(comparison)).replace("<title>", _PAPER + "<title>", 1)
+    svg = _VARIABLE.sub(r"\1", plot).replace("<title>", _PAPER + "<title>", 1)
     if path.suffix == ".svg":
         path.write_text(svg, encoding="utf-8")
     elif path.suffix == ".png":

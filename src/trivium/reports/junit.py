@@ -219,8 +219,8 @@ def comparison_junit(comparison: "Comparison") -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="trivium">\n'
     title, tests = f"{comparison.suite} against {comparison.base}", 1 + len(moved)
     yield _open_suite(title, tests=tests, failures=failures, errors=0, skipped=skipped, time=0.0)
+    from trivium.reports.comparison import answer as answer_of
     from trivium.reports.comparison import describe as describe_comparison
-    from trivium.reports.comparison_text import answer as answer_of
 
     said = answer_of(comparison).lines
     yield _answered("comparison", "answer", answer, f"{answer}. {' '.join(said)}")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.reports import moved_case_samples as samples
 from trivium.agents.attempt import StateChange, WorldRecord
+from trivium.reports.comparison import what_moved
 from trivium.reports.moved_cases.shown import (
     REFERENCES_SHOWN,
     call_text,
@@ -13,7 +14,6 @@ from trivium.reports.moved_cases.shown import (
     shown_case,
     values_text,
     verdicts_text,
-    what_moved,
 )
 from trivium.reports.moved_cases.word_diff import Piece, shortened
 from trivium.runs.comparing.moved_cases import MovedCases

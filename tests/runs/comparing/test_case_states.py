@@ -9,8 +9,8 @@ from scipy.stats import binom, fisher_exact
 
 import trivium as tv
 from tests.runs.comparing.test_case_counts import run_of
+from trivium.reports.comparison import what_moved
 from trivium.reports.junit import comparison_junit
-from trivium.reports.moved_cases.shown import what_moved
 from trivium.runs.comparing.moved_cases import STATES, case_states
 
 ALL = [(b, m, h, k) for m in range(10) for k in range(10) for b in range(m + 1) for h in range(k + 1)]

@@ -14,8 +14,7 @@ from trivium.display import as_text
 from trivium.errors import InputError, suggest
 from trivium.labels.population import population_of
 from trivium.metrics.metric import Score
-from trivium.reports.comparison import describe
-from trivium.reports.comparison_text import cases_that_broke
+from trivium.reports.comparison import cases_that_broke, describe
 from trivium.reports.document.terminal import Printed
 from trivium.reports.html.judgement import quotes_of
 from trivium.reports.moved_cases.shown import ShownCase, call_text, shown_case

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
-from trivium.errors import MissingExtra
+from trivium.errors import InputError, MissingExtra
 from trivium.reports.document.blocks import VERDICTS, Block, Lines
 from trivium.reports.document.html import Html, cell, html
 from trivium.reports.html.fragments import breakable
-from trivium.safe_text import visible
+from trivium.safe_text import one_line, visible
 from trivium.storage import replaced_when_complete
 
 if TYPE_CHECKING:
@@ -159,3 +160,18 @@ def document(template: str = "document.html", *, script: str | None = None, **va
             version=__version__,
         )
     )
+
+
+def checked_link(link: str) -> str:
+    """An address that is safe in a page: a relative path, http or https.
+
+    Raises:
+        InputError: If it is anything else.
+    """
+    try:
+        parts = urlsplit(link)
+    except ValueError as error:
+        raise InputError(repr(one_line(link)), f"is no address: {error}") from error
+    if parts.scheme not in {"", "http", "https"} or (parts.netloc and not parts.scheme):
+        raise InputError(repr(one_line(link)), "is no link: expected a relative path, http: or https:")
+    return quote(link, safe="/:?#[]@!$&'()*+,;=%~")

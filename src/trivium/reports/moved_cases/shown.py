@@ -1,19 +1,50 @@
 """What reports show of a moved case: texts with their differences, verdicts, reasons and tool calls."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from trivium.errors import StoreError
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
-from trivium.reports.document.blocks import Case, Kind, Part, Piece, ShownText, Tone
+from trivium.reports.document.blocks import (
+    Block,
+    Case,
+    Cases,
+    Fold,
+    Kind,
+    Paragraph,
+    Part,
+    Piece,
+    ShownText,
+    Surface,
+    Tone,
+)
 from trivium.reports.moved_cases.word_diff import sequence_diff, shortened, word_diff
 from trivium.reports.view import anchor
 from trivium.reports.wording import counted, number
 from trivium.runs.comparing.moved_cases import MovedCase, MovedCases, ScoredAttempt
 from trivium.safe_text import as_json, one_line, visible
 from trivium.traces.trace import Span, Trace, canonical
+
+CASES: dict[Surface, int] = {"terminal": 3, "comment": 5, "notebook": 5}
+"""Moved cases with their texts, unless another number is asked for; a page has all."""
+TEXT_CHARS: dict[Surface, int] = {"terminal": 240, "comment": 600, "notebook": 1_000, "page": 6_000}
+"""Longest text of a case in characters: in a terminal, three lines of 80 columns."""
+CALLS: dict[Surface, int] = {"terminal": 8, "comment": 12, "notebook": 20, "page": 100}
+"""Tool calls of a case."""
+FURTHER: dict[Surface, str] = {
+    "terminal": "not shown (--cases {total}, --html)",
+    "comment": "not shown; the page of trivium compare --html has all",
+    "notebook": "not shown; comparison.moved_cases has all",
+}
+"""Where the cases are that are not shown."""
+CASES_AT_FIRST = 10
+"""Cases in the open, so that the figures are not far below."""
+CASES_AT_ONCE = 50
+"""Cases on each folded page after them."""
 
 DIFF_CHARS = 20_000
 """Longer texts are shown without marks."""
@@ -326,26 +357,40 @@ def _further(count: int, what: str) -> str:
     return counted(count, f"further {what}") if count else ""
 
 
-def what_moved(moved: MovedCases) -> str:
-    """How many cases moved, in which states and directions, and by which metric."""
-    if not moved.compared:
-        return ""
-    if not len(moved):
-        return f"No case moved: {_names(moved.by)} of all {counted(moved.compared, 'case')} stayed the same"
-    parts = [
-        f"by {_by(name)}: {better:,} better, {worse:,} worse"
-        for name, (better, worse) in moved.counts().items()
-    ]
-    states = ", ".join(f"{count:,} {state}" for state, count in moved.states.items() if count)
-    if states and moved.earlier:
-        states += f" (with {counted(moved.earlier, 'attempt')} of other runs of the same version)"
-    states = f"moved: {states}" if states else "moved"
-    return f"{len(moved):,} of {counted(moved.compared, 'case')} {' · '.join([states, *parts])}"
+def first_cases(moved: MovedCases, surface: Surface, cases: int | None) -> Iterator[Block]:
+    """Yield the first moved cases, for other places than a page; None: as many as are usual there."""
+    most = CASES[surface] if cases is None else cases
+    try:
+        shown = tuple(case_block(each, TEXT_CHARS[surface], CALLS[surface]) for each in moved.first(most))
+    except StoreError as error:
+        yield Paragraph((f"The outputs cannot be read: {error}",))
+        return
+    if most:
+        yield Cases(cases=shown, total=len(moved), further=FURTHER[surface].format(total=len(moved)))
 
 
-def _by(name: str) -> str:
-    return "pass or fail" if name == "pass_rate" else f"{one_line(name)} alone"
+def all_cases(moved: MovedCases, links: Mapping[str, str]) -> Iterator[Block]:
+    """Yield all moved cases, in folded pages after the first."""
+
+    def pages_of(case: str, repeat: int) -> dict[str, str]:
+        return {side: f"{link}#{anchor(case, repeat)}" for side, link in links.items()}
+
+    cases, total = page_cases(moved, pages_of), len(moved)
+    for start in (0, *range(CASES_AT_FIRST, total, CASES_AT_ONCE)) if total else ():
+        end = min(start + CASES_AT_ONCE if start else CASES_AT_FIRST, total)
+        some = Cases(cases=islice(cases, end - start), total=total)
+        yield Fold(f"Cases {start + 1:,} to {end:,} of {total:,}", [some]) if start else some
 
 
-def _names(names: Iterable[str]) -> str:
-    return " and ".join(one_line(name).replace("_", " ") for name in names)
+def page_cases(
+    moved: Iterable[MovedCase], pages_of: Callable[[str, int], Mapping[str, str]]
+) -> Iterator[Case]:
+    """Yield moved cases for a page.
+
+    Args:
+        moved: The cases.
+        pages_of: Gives the addresses of an attempt on the pages of ``base`` and ``head``.
+    """
+    for each in moved:
+        pages = pages_of(each.case.id, each.head.attempt.repeat)
+        yield case_block(each, TEXT_CHARS["page"], CALLS["page"], pages=pages)

@@ -12,9 +12,9 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect, Stream
 
 from trivium.errors import InputError
-from trivium.reports.comparison import describe, page_cases
-from trivium.reports.comparison_text import verdict_words
+from trivium.reports.comparison import describe, verdict_words
 from trivium.reports.document.blocks import Block, Case, Cases, Links
+from trivium.reports.moved_cases.shown import page_cases
 from trivium.reports.summary import rates
 from trivium.reports.wording import counted
 from trivium.runs.comparing.compare import compare
