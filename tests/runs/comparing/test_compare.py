@@ -100,7 +100,7 @@ class TestTheAnswer:
     def test_is_fail_where_the_run_is_surely_worse(self, store):
         comparison = compared(store, *drawn(40, shift=-0.15))
         assert comparison.answer == "fail"
-        assert "got worse" in comparison.reason
+        assert "is beyond chance (p 0" in comparison.reason
 
     def test_is_pass_where_it_is_surely_no_worse_than_the_margin(self, store):
         base, head = drawn(40, spread=0.001, shift=0.01)

@@ -533,7 +533,8 @@ def _reason(
         own = [name for name in failing if name in deciding]
         if not own:
             return _aside(failing, deciding, deltas)
-        return f"{listed(failing)} got worse beyond what chance explains."
+        ps = [f"{p:.2g}" for name in failing if (p := deltas[name].p) is not None]
+        return f"The loss of {listed(failing)} is beyond chance{f' (p {listed(ps)})' if ps else ''}."
     chance = [name for name, one in deltas.items() if one.answer == "fail" and one.same_as is None]
     aside_by_chance = ""
     if chance:
