@@ -21,6 +21,7 @@ from trivium.metrics.metric import Score
 from trivium.runs.items.files import Labels
 from trivium.store.export.otlp import traces_of_run
 from trivium.store.export.tables import WRITERS, escape_formula, unescape_formula
+from trivium.store.records import Provenance
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -256,7 +257,7 @@ def test_a_score_in_error_says_so_and_its_method_goes_along():
     }
     with Store(".trivium/store.db") as store:
         run = msgspec.structs.replace(
-            store.run(), provenance={"metrics": {"one": "d1g3st", "two": "d1g3st"}, "judges": ["m"]}
+            store.run(), provenance=Provenance(metrics={"one": "d1g3st", "two": "d1g3st"}, judges=["m"])
         )
     scores["inspect.three"] = Score(name="inspect.three", tier="text", value=1.0)
     one, two, three, *_ = results(

@@ -194,7 +194,6 @@ def test_labels_of_attempts_count_for_every_run_that_scored_them(queues, run, st
         suite="digest",
         kind="recorded",
         settings={},
-        provenance={},
         attempts_from=run.number,
     )
     assert len(used(labels_for(store, again, "clarity"))) == 12

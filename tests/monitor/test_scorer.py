@@ -112,7 +112,7 @@ def test_a_sample_is_an_attempt_of_the_run_of_its_day(any_url):
         assert yesterday.summary["attempts"] == 2
         assert [case.id for case in store.cases(yesterday.suite)] == ["t1", "t2"]
         assert [each.attempt.case for each in store.attempts(today)] == ["t3"]
-        assert "trivium monitor status" in yesterday.provenance["notes"][0]
+        assert "trivium monitor status" in yesterday.provenance.notes[0]
 
 
 def test_two_scorers_score_each_sample_once(any_url):

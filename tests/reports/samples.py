@@ -7,6 +7,7 @@ from trivium.metrics.evaluation import Composite, composite
 from trivium.metrics.metric import Score
 from trivium.reports.view import EvaluationView
 from trivium.runs.summary import CompositeFigure, Failure, Figure, GateAnswer, HumanFigure, Rate, Summary
+from trivium.store.records import Commit, Provenance
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import CompositeSettings
 from trivium.traces.trace import Message, Span, SpanUsage, Trace
@@ -354,14 +355,12 @@ def _composite(means: list[float], composites: list[Composite]) -> CompositeFigu
     )
 
 
-PROVENANCE = {
-    "trivium": "0.1.0",
-    "python": "3.11.9",
-    "started": "2026-03-14T09:26:53Z",
-    "seed": 42,
-    "agent": "examples.paper_review.agent:review",
-    "git": {"commit": "5f3a9c1e0b7d", "dirty": False},
-    "encoder": None,
-    "versions": {"numpy": "2.3.1", "networkx": "3.5", "msgspec": "0.20.0"},
-    "config": {"metrics": ["cosine", "jaccard", "similarity"], "repeats": 2},
-}
+PROVENANCE = Provenance(
+    trivium="0.1.0",
+    python="3.11.9",
+    seed=42,
+    agent="examples.paper_review.agent:review",
+    git=Commit(commit="5f3a9c1e0b7d", dirty=False),
+    packages={"numpy": "2.3.1", "networkx": "3.5", "msgspec": "0.20.0"},
+    judges=[],
+)

@@ -11,6 +11,7 @@ from tests.reports.hostile_samples import hostile_summary
 from trivium.display import as_text
 from trivium.reports.document.terminal import Printed
 from trivium.reports.summary import describe
+from trivium.store.records import Provenance
 
 names = st.text(min_size=1, max_size=60)
 
@@ -159,7 +160,7 @@ def test_few_groups_give_no_interval_next_to_a_mean():
 
 
 def test_the_details_hold_the_whole_provenance():
-    provenance = {"python": "3.11.7", "metrics": {"cosine": "1", "coordination_quality": "2"}, "git": None}
+    provenance = Provenance(python="3.11.7", metrics={"cosine": "1", "coordination_quality": "2"})
     table = printed(samples.summary(), details=True, provenance=provenance)
     text = " ".join(as_text(table, width=120).split())
     assert "python 3.11.7" in text

@@ -31,7 +31,6 @@ def stored_run(
         suite=suite,
         kind="recorded",
         settings=settings,
-        provenance={},
         due=sum(map(len, outputs.values())),
     )
     cases = [

@@ -38,7 +38,6 @@ def judged_run(
         suite=suite,
         kind="recorded",
         settings={},
-        provenance={},
         due=len(scores),
         attempts_from=None,
     )

@@ -112,7 +112,7 @@ class TestPythonObjects:
         assert [one.output for one in run.attempts()] == ["4", "5"]
         assert [one.seconds for one in run.attempts()] == [2.0, None]
         assert run.summary().metrics["jaccard"].mean == 0.5
-        assert run.record.provenance["agent"] == "outputs in memory"
+        assert run.record.provenance.agent == "outputs in memory"
 
     def test_attempts_of_a_run_are_outputs(self, store):
         run = tv.evaluate(self.QUESTIONS, agent=lambda _: "4", metrics=["jaccard"], store=store)
@@ -283,11 +283,11 @@ def test_the_seed_of_an_attempt_is_its_own_and_the_same_in_every_run(store):
 
 def test_provenance_names_versions_seed_and_metrics(store):
     run = tv.evaluate(told_suite(1), agent=Says({"q0": 1}), store=store)
-    assert run.provenance["trivium"] == tv.__version__
-    assert run.provenance["seed"] == 42
-    assert run.provenance["metrics"] == {"told": "1"}
-    assert run.provenance["agent"] == "Says"
-    assert run.provenance["packages"]["numpy"]
+    assert run.provenance.trivium == tv.__version__
+    assert run.provenance.seed == 42
+    assert run.provenance.metrics == {"told": "1"}
+    assert run.provenance.agent == "Says"
+    assert run.provenance.packages["numpy"]
 
 
 def test_progress_covers_every_attempt(store):

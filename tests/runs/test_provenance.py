@@ -11,6 +11,7 @@ from tests.runs.judging.suites import MODEL, OTHER, provider, run, suite
 from trivium.errors import ComparisonError
 from trivium.runs.provenance import ask_git, provenance
 from trivium.store.store import Store
+from trivium.suites.settings import Settings
 
 
 @pytest.fixture
@@ -23,24 +24,23 @@ def test_a_run_says_who_judged_it_where_and_how(store, monkeypatch):
     with provider(monkeypatch) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url.replace("//", "//me:pass-word-1@"))
         found = run(suite(1, models=[MODEL], samples=2, seed=3), store).provenance
-    judge = found["judge"]
-    assert found["judges"] == judge["models"] == [MODEL]
-    assert (judge["temperature"], judge["seed"], judge["samples"]) == (0.7, 3, 2)
-    assert set(found["prompts"]) == set(judge["rubrics"]) == {"review"}
-    assert "127.0.0.1" in judge["addresses"][MODEL]
+    judge = found.judge
+    assert found.judges == judge.models == [MODEL]
+    assert (judge.temperature, judge.seed, judge.samples) == (0.7, 3, 2)
+    assert set(found.prompts) == set(judge.rubrics) == {"review"}
+    assert "127.0.0.1" in judge.addresses[MODEL]
     assert "pass-word" not in str(found)
 
 
 def test_a_run_names_the_versions_of_the_packages_it_computes_with(store):
-    found = run(suite(1, metrics=("similarity",)), store).provenance["packages"]
+    found = run(suite(1, metrics=("similarity",)), store).provenance.packages
     assert {"numpy", "scipy", "msgspec"} <= found.keys()
     assert found == {package: version(package) for package in found}
 
 
 def test_a_run_without_judges_says_nothing_of_them(store):
     found = run(suite(1, metrics=("similarity",)), store).provenance
-    assert "judge" not in found
-    assert "judges" not in found
+    assert (found.judge, found.judges, found.prompts) == (None, None, None)
 
 
 def test_runs_of_different_judges_are_compared_only_when_forced(store, monkeypatch):
@@ -102,6 +102,6 @@ def test_a_run_records_what_its_commit_says_without_secrets_and_not_at_any_lengt
         ("é" * 500, "é" * 200),
     ):
         git(tmp_path, *me, "commit", "--quiet", "--allow-empty", "--message", message)
-        recorded = provenance(metrics=[], seed=0, source="a")["git"]
-        assert recorded["commit"] == git(tmp_path, "rev-parse", "HEAD")
-        assert recorded["subject"] == told
+        recorded = provenance([], Settings(), source="a").git
+        assert recorded.commit == git(tmp_path, "rev-parse", "HEAD")
+        assert recorded.subject == told

@@ -12,6 +12,7 @@ from trivium.errors import InputError, OutputsError
 from trivium.runs.pipeline import NoProgress
 from trivium.runs.until_decided.difference import Difference
 from trivium.runs.until_decided.order import place_of
+from trivium.store.records import StoppedFor
 
 METHOD = "betting, valid at every look"
 
@@ -120,7 +121,7 @@ def test_what_decides_a_comparison_decides_when_it_stops(url, keys, metric):
     base = tv.evaluate(suite, agent=right(0.5), store=url)
     assert tv.compare(base, tv.evaluate(suite, agent=right(0.6), store=url)).decided_by == (metric,)
     head = until(suite, base, right(0.95), url)
-    assert head.provenance["until_decided"] == {"against": base.id, "metric": metric}
+    assert head.provenance.until_decided == StoppedFor(against=base.id, metric=metric)
     assert tv.compare(base, head).decided_by == (metric,)
 
 

@@ -8,6 +8,7 @@ import trivium as tv
 from tests.runs.suites import Says, told_suite
 from trivium.errors import InputError
 from trivium.runs.provenance import fingerprint, recorded_version
+from trivium.store.records import Commit, Provenance
 from trivium.store.store import Store
 
 AGENT = "app.py:answer"
@@ -67,7 +68,7 @@ def test_what_a_run_writes_and_what_git_ignores_is_no_other_version(repository):
 @pytest.mark.parametrize("agent", [len, None, "http://localhost/answer", "cmd:answer", "cmd:python app.py"])
 def test_an_agent_that_does_not_say_what_it_runs_has_no_version(repository, agent, monkeypatch):
     monkeypatch.chdir(repository)
-    assert recorded_version(None, agent, None) == {}
+    assert recorded_version(None, agent, None) == Provenance()
 
 
 @pytest.mark.parametrize("agent", ["trivium.any_object:plain", "ignored/app.py:answer", "missing.py:answer"])
@@ -96,13 +97,13 @@ def test_a_run_has_the_version_that_it_is_given_or_that_its_code_has(repository,
 
 def test_a_run_says_its_commit_and_whether_files_have_changed_since(repository, store, monkeypatch):
     def told():
-        return tv.evaluate(told_suite(1), agent=Says({"q0": 1}), store=store).provenance["git"]
+        return tv.evaluate(told_suite(1), agent=Says({"q0": 1}), store=store).provenance.git
 
     monkeypatch.chdir(repository)
     commit = (repository / ".git" / "refs" / "heads" / "main").read_text().strip()
-    assert told() == {"commit": commit, "subject": "first", "dirty": False}
+    assert told() == Commit(commit=commit, subject="first", dirty=False)
     (repository / "app.py").write_text("")
-    assert told() == {"commit": commit, "subject": "first", "dirty": True}
+    assert told() == Commit(commit=commit, subject="first", dirty=True)
     git(repository, "update-ref", "-d", "HEAD")  # as before the first commit
     assert told() is None
 

@@ -16,9 +16,7 @@ def cases(count: int) -> list[Case]:
 
 def new_run(store: Store, *, id: str = "r1", count: int = 3, kind: RunKind = "agent", **fields) -> RunRecord:
     store.save_cases("digest", cases(count))
-    return store.new_run(
-        id=id, suite_name="s", suite="digest", kind=kind, settings={}, provenance={}, due=count, **fields
-    )
+    return store.new_run(id=id, suite_name="s", suite="digest", kind=kind, settings={}, due=count, **fields)
 
 
 def attempt(position: int, *, repeat: int = 0, output: object = "answer", **fields) -> StoredAttempt:

@@ -54,7 +54,6 @@ def filled(any_url):
                 suite=f"digest{number % 2}",
                 kind="agent",
                 settings={},
-                provenance={},
             )
             attempts = [attempt(n, output=f"common word{n}") for n in range(CASES)]
             evaluations = [evaluation(n, value=n / CASES, passed=n % 3 > 0) for n in range(CASES)]

@@ -20,7 +20,7 @@ from trivium.cli.main import run_command
 from trivium.errors import StoreError, StoreLost
 from trivium.processes import has_certainly_ended, this_process
 from trivium.store import schema as tables
-from trivium.store.records import EvaluationOutline
+from trivium.store.records import EvaluationOutline, Provenance
 from trivium.store.store import Store
 from trivium.suites.case import Case
 
@@ -186,10 +186,10 @@ def test_what_is_said_of_one_run_is_said_of_no_other(any_url):
         for scored in (before, after):
             store.save(scored, attempts=[attempt(0)], evaluations=[evaluation(0)])
         assert [each.position for each in store.attempts(run, unscored_only=True)] == [0]
-        store.set_provenance(run, {"code": "new"})
+        store.set_provenance(run, Provenance(agent="new"))
         store.finish(run, "done", summary=None, due=7)
         assert [each.due for each in store.runs()] == [3, 7, 3]
-        assert [each.provenance for each in store.runs()] == [{}, {"code": "new"}, {}]
+        assert [each.provenance.agent for each in store.runs()] == [None, "new", None]
         assert [each.state for each in store.runs()] == ["running", "done", "running"]
         assert [each.finished is None for each in store.runs()] == [True, False, True]
         with store.engine.begin() as connection:
@@ -299,7 +299,7 @@ def test_a_run_of_a_dead_process_is_acquired_at_once(url):
     script = (
         "import sys, os; from trivium.store.store import Store; s = Store(sys.argv[1]);"
         "s.save_cases('d', []);"
-        "s.new_run(id='r', suite_name='s', suite='d', kind='agent', settings={}, provenance={})"
+        "s.new_run(id='r', suite_name='s', suite='d', kind='agent', settings={})"
     )
     subprocess.run([sys.executable, "-c", script, url], check=True)
     with Store(url) as store:

@@ -25,6 +25,7 @@ from trivium.monitor.monitored import Monitored, monitored
 from trivium.monitor.watcher import Watcher
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
 from trivium.store.live_alerts import add_mark, alerts_of
+from trivium.store.records import Provenance
 from trivium.store.store import Store
 
 NOW = 1_780_000_000.0
@@ -112,7 +113,7 @@ def _evaluated(store: Store, version: str) -> str:
     outputs = list(_outputs(version))
     run = tv.evaluate(SUITE, outputs=outputs, store=store, version=version)
     of_release = {"trivium": "1.0", "python": "3.13"}
-    store.set_provenance(run.record, {"outputs": f"outputs-{version}.jsonl", "version": version} | of_release)
+    store.set_provenance(run.record, Provenance(version=version, **of_release))
     summary = msgspec.to_builtins(run.summary())
     store.finish(run.record, "done", summary=summary | {"metadata": summary["metadata"] | of_release})
     return run.id

@@ -179,7 +179,7 @@ def _write_table(
     if given["stable"]:
         columns = tuple(column for column in columns if column not in {"run", "seconds"})
     if run.kind == "live":
-        for note in run.provenance.get("notes", ()):
+        for note in run.provenance.notes:
             click.echo(f"! {note}", err=True)
     with open_output(given["output"]) as file:
         WRITERS[given["format_"]](rows_of(store, run, stable=given["stable"]), columns, file)

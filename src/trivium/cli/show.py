@@ -77,7 +77,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
     from trivium.reports.runs_table import RunRow, runs_blocks
     from trivium.reports.wording import run_name
     from trivium.store.browsing.before import before
-    from trivium.store.records import FINGERPRINT, RunRecord, figures_of
+    from trivium.store.records import RunRecord, figures_of
     from trivium.store.store import Store
 
     def row(record: RunRecord) -> RunRow:
@@ -95,8 +95,8 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
             due=attempts if record.kind == "live" else summary.get("total_tests", record.due or 0),
             pass_rate=figures["pass_rate"],
             composite=figures["composite"],
-            confirms=None if (what := record.confirms) is None else what.run,
-            fingerprint=record.provenance.get(FINGERPRINT),
+            confirms=None if (what := record.provenance.confirms) is None else what.run,
+            fingerprint=record.provenance.fingerprint,
             before=pair.answer if (pair := known.get(record.id)) else None,
             name=run_name(record.suite_name, names),
             **asdict(names),

@@ -17,9 +17,9 @@ from trivium.metrics.registry import build_metrics, default_metrics
 from trivium.metrics.scoring import Scores, score_attempts
 from trivium.monitor.monitored import Monitored
 from trivium.runs.costs import AttachedJudges, cost_of
-from trivium.runs.provenance import judge_provenance, provenance
+from trivium.runs.provenance import provenance
 from trivium.runs.summarize import summarise
-from trivium.store.records import RunRecord
+from trivium.store.records import Provenance, RunRecord
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import without_channel_secrets
 from trivium.suites.settings import Settings
@@ -117,9 +117,9 @@ def live_run(
             suite=id_,
             kind="live",
             settings=msgspec.structs.replace(settings, monitor=without_channel_secrets(settings.monitor)),
-            provenance=provenance(metrics=list(metrics), seed=settings.seed, source="production traffic")
-            | judge_provenance(metrics, settings)
-            | {"notes": [SAMPLE_NOTE]},
+            provenance=provenance(
+                list(metrics), settings, source="production traffic", own=Provenance(notes=(SAMPLE_NOTE,))
+            ),
         )
     except StoreError:
         return store.run(id_)  # another process has just made it

@@ -5,7 +5,6 @@ read them, and where the run comes from.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from trivium.reports import wording
 from trivium.reports.document.blocks import (
@@ -33,6 +32,7 @@ from trivium.reports.wording import counted, interval, number
 from trivium.runs.run import Run
 from trivium.runs.summary import Failure, Figure, GateAnswer, HumanFigure, Summary, summary_of
 from trivium.safe_text import one_line
+from trivium.store.records import Provenance
 
 FAILURES: dict[Surface, int] = {"terminal": 5, "comment": 20, "notebook": 8}
 """Attempts listed that did not pass."""
@@ -54,7 +54,7 @@ def describe(
     surface: Surface,
     *,
     details: bool = False,
-    provenance: Mapping[str, Any] | None = None,
+    provenance: Provenance | None = None,
     then: Sequence[str] = (),
 ) -> Iterator[Block]:
     """Yield the blocks of a run's report for a terminal, a comment or a notebook.

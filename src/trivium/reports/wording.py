@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from trivium.runs.summary import (
     Acceptance,
     AgentTotals,
@@ -20,9 +22,9 @@ from trivium.runs.summary import (
     further_cases_needed,
 )
 from trivium.safe_text import one_line
+from trivium.store.records import Provenance, RunNames
 
 if TYPE_CHECKING:
-    from trivium.store.records import RunNames
     from trivium.trust.certification import Certificate
 
 NOTHING = "–"
@@ -477,12 +479,12 @@ def judge_name(name: str) -> str:
     return one_line(name if word == "judge" else f"{word} {name}", at_most=120)
 
 
-def provenance_rows(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def provenance_rows(provenance: Provenance) -> Iterator[tuple[str, str]]:
     """Name and value of everything that a run's provenance holds, one line each."""
-    for name, value in provenance.items():
+    for name, value in msgspec.to_builtins(provenance).items():
         if value in (None, "", [], {}) or name in {"notes", "units"}:
             continue
-        if name == "metrics" and isinstance(value, Mapping):
+        if name == "metrics":
             shown = [
                 str(key) if version == "1" else f"{key} (version {version})" for key, version in value.items()
             ]

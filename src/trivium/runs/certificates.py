@@ -17,7 +17,7 @@ from trivium.metrics.registry import ACCEPTED as GATE
 from trivium.runs.case_values import REDUCERS, Clusters
 from trivium.runs.columns import Column
 from trivium.runs.summary import Acceptance, summary_of
-from trivium.store.records import RunRecord
+from trivium.store.records import Provenance, RunRecord
 from trivium.store.store import Store
 from trivium.suites.certificate import JudgeCertificate, JudgedBy, loaded
 from trivium.suites.rubrics.built_in import BUILT_IN
@@ -163,7 +163,7 @@ class Certificates:
     def __init__(
         self,
         settings: Settings,
-        provenance: Mapping[str, Any],
+        provenance: Provenance,
         certificates: Sequence[JudgeCertificate] | None = None,
         *,
         before: Mapping[str, tuple[int, str | None]] | None = None,
@@ -285,13 +285,13 @@ def is_due(score: Score) -> bool:
     return score.tier == "judge" and (score.status == "ok" or is_missing(score))
 
 
-def judging_conditions(dimension: str, settings: Settings, provenance: Mapping[str, Any]) -> JudgedBy:
+def judging_conditions(dimension: str, settings: Settings, provenance: Provenance) -> JudgedBy:
     """Return how a run judges a dimension, without models and prompts, which are in each score."""
-    judge, recorded = settings.judge, provenance.get("judge")
-    if judge is None or not isinstance(recorded, Mapping):
+    judge, recorded = settings.judge, provenance.judge
+    if judge is None or recorded is None:
         return JudgedBy(models=(), prompts=())
     own = [each for each in judge.rubric if isinstance(each, Rubric)]
-    digests = recorded.get("rubrics") or {}
+    digests = recorded.rubrics
     rubrics = {
         rubric.name: digests[rubric.name]
         for rubric in (*BUILT_IN.values(), *own)

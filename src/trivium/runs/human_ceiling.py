@@ -64,7 +64,7 @@ def human_ceiling(
     theirs = _scored(store, human, None)
     ours = _scored(store, run, settings)
     clusters = _clusters(store, run, settings)
-    versions = human.provenance.get("metrics", {}), run.provenance.get("metrics", {})
+    versions = human.provenance.metrics, run.provenance.metrics
     figures: dict[str, HumanFigure] = {}
     warnings = []
     for name, people in theirs.values.items():

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -16,8 +16,8 @@ from trivium.agents.recorded.outputs import RecordedOutputs, listed_outputs
 from trivium.errors import AgentError, InputError, OutputsError
 from trivium.masking import mask
 from trivium.runs.event_loop import in_trivium_thread
-from trivium.runs.provenance import CALLED_AS, recorded_version
-from trivium.store.records import RunKind, RunRecord
+from trivium.runs.provenance import recorded_version
+from trivium.store.records import Provenance, RunKind, RunRecord
 from trivium.suites.agent_settings import AgentSettings, without_secrets
 from trivium.suites.monitor_settings import without_channel_secrets
 from trivium.suites.settings import Settings
@@ -69,7 +69,7 @@ class Origin:
         *,
         leave_one_out: bool = False,
         skip_invalid: bool = False,
-        confirms: Mapping[str, Any] | None = None,
+        confirms: Provenance | None = None,
         factory: Callable[..., Any] | None = None,
     ) -> None:
         if sum(each is not None for each in (agent, outputs, attempts_of)) != 1:
@@ -97,7 +97,7 @@ class Origin:
             return "human"
         return "recorded" if self.outputs is not None else "agent"
 
-    def version(self, named: str | None, source: RunRecord | None) -> Mapping[str, Any]:
+    def version(self, named: str | None, source: RunRecord | None) -> Provenance:
         """Return the provenance of the agent's version: its name, its source, and the confirmed run.
 
         Args:
@@ -111,7 +111,7 @@ class Origin:
             return self.confirms
         known = recorded_version(named, self.agent, source)
         findable = isinstance(self.agent, str) and mask(self.agent) == self.agent
-        return {**known, **({CALLED_AS: self.agent} if findable else {})}
+        return msgspec.structs.replace(known, called_as=self.agent if findable else None)
 
     @property
     def saves(self) -> str:

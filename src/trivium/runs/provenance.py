@@ -22,7 +22,7 @@ from trivium._version import __version__
 from trivium.errors import InputError
 from trivium.masking import mask
 from trivium.metrics.metric import Metric
-from trivium.store.records import FINGERPRINT, NAMED, RunRecord
+from trivium.store.records import Commit, JudgedWith, Provenance, RunRecord
 from trivium.suites.settings import ServerSettings, Settings
 
 _PACKAGES = (
@@ -37,33 +37,43 @@ _PACKAGES = (
 )
 _VERSION = "Version: "
 
+_UNKNOWN = Provenance()
+
 SUBJECT_CHARS = 200
 """Longest subject of a commit that is recorded, in characters."""
 
 
-def provenance(*, metrics: list[Metric], seed: int, source: str) -> dict[str, object]:
-    """Return the versions, commit, seed and host of a run.
+def provenance(
+    metrics: Sequence[Metric], settings: Settings, *, source: str, own: Provenance = _UNKNOWN
+) -> Provenance:
+    """Return the versions, commit, seed, host and judges of a new run.
 
     Args:
         metrics: The metrics of the run; their versions are recorded.
-        seed: Seed of the suite.
+        settings: Settings of the run.
         source: Readable name of the agent or the outputs.
+        own: What is known already, such as the version of the agent.
     """
-    return {
-        "trivium": __version__,
-        "python": platform.python_version(),
-        "packages": _versions(),
-        "git": _git(Path.cwd()),
-        "host": {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
-        "agent": source,
-        "seed": seed,
-        "metrics": {metric.name: metric.version for metric in metrics},
-        "units": {
+    measured = measuring(metrics, settings)
+    return msgspec.structs.replace(
+        own,
+        trivium=__version__,
+        python=platform.python_version(),
+        packages=_versions(),
+        git=_git(Path.cwd()),
+        host={"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
+        agent=source,
+        seed=settings.seed,
+        metrics=measured.metrics,
+        units={
             metric.name: {"unit": metric.unit, "better": metric.better}
             for metric in metrics
             if metric.unit is not None or metric.better != "higher"
         },
-    }
+        judges=measured.judges,
+        prompts=measured.prompts,
+        judge=measured.judge,
+    )
 
 
 def _versions() -> dict[str, str]:
@@ -83,15 +93,14 @@ def _version(package: str) -> str:
     return found.version if stated is None else stated.removeprefix(_VERSION).strip()
 
 
-def _git(folder: Path) -> dict[str, object] | None:
+def _git(folder: Path) -> Commit | None:
     """Commit of a folder, its subject, and whether it has uncommitted changes; None without a repository."""
     told = ask_git(folder, "status", "--porcelain=v2", "--branch", "--untracked-files=no")
     commit, *lines = (told or "# branch.oid (initial)").removeprefix("# branch.oid ").splitlines()
     dirty = any(not line.startswith("#") for line in lines)
     if commit == "(initial)":
         return None
-    subject = _subject(folder, commit)
-    return {"commit": commit, "dirty": dirty} | ({"subject": subject} if subject else {})
+    return Commit(commit=commit, dirty=dirty, subject=_subject(folder, commit) or None)
 
 
 @lru_cache(maxsize=64)
@@ -131,56 +140,40 @@ def _may_be_in_repository(folder: Path) -> bool:
         return True
 
 
-def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str, object]:
-    """Return the models, addresses, parameters and prompts of the judges.
+def measuring(metrics: Sequence[Metric], settings: Settings) -> Provenance:
+    """The part of the provenance that says how scores are made: versions of metrics, and judges.
 
-    Args:
-        metrics: The metrics of the run.
-        settings: Settings of the suite.
-
-    Returns:
-        ``judges`` (models) and ``prompts``, which say which judgements a calibrator applies to, and
-        ``judge`` with everything; empty without judges.
+    Models and prompts of judges also stand by themselves: they say which judgements a calibrator applies to.
     """
+    versions = {each.name: each.version for each in metrics}
     judge = settings.judge
     if judge is None or not any(metric.tier == "judge" for metric in metrics):
-        return {}
+        return Provenance(metrics=versions)
     from trivium.metrics.judge.budget.prices import models_of
     from trivium.metrics.judge.judge import SAMPLED_TEMPERATURE
     from trivium.metrics.judge.metrics import JudgedDimension
 
-    dimensions = [metric for metric in metrics if isinstance(metric, JudgedDimension)]
-    if not dimensions:
-        return {}
-    # A version is the digest of a rubric and of the wording around it.
-    prompts = {dimension.rubric.name: dimension.version for dimension in dimensions}
+    rubrics = {each.rubric.name: each for each in metrics if isinstance(each, JudgedDimension)}
+    if not rubrics:
+        return Provenance(metrics=versions)
     default_temperature = 0.0 if judge.samples == 1 else SAMPLED_TEMPERATURE
-    models, servers = models_of(judge), judge.servers
-    return {
-        "judges": models,
-        "prompts": prompts,
-        "judge": {
-            "models": models,
-            "addresses": {name: _address(name, judge.servers.get(name)) for name in models},
-            "temperature": default_temperature if judge.temperature is None else judge.temperature,
-            "seed": judge.seed,
-            "reasoning_effort": judge.reasoning_effort,
-            "parameters": judge.parameters,
-            "servers": {
-                name: {"headers": server.headers, "body": server.body} for name, server in servers.items()
-            },
-            "client": judge.client,
-            "samples": judge.samples,
-            "panel": judge.panel,
-            "rubrics": {dimension.rubric.name: dimension.rubric.digest for dimension in dimensions},
-            "prompts": prompts,
-        },
-    }
-
-
-def measuring(metrics: Sequence[Metric], settings: Settings) -> dict[str, object]:
-    """The part of the provenance that says how scores are made: versions of metrics, and judges."""
-    return {"metrics": {each.name: each.version for each in metrics}} | judge_provenance(metrics, settings)
+    models, servers = list(models_of(judge)), judge.servers
+    prompts = {name: each.version for name, each in rubrics.items()}
+    asked = JudgedWith(
+        models=models,
+        addresses={name: _address(name, servers.get(name)) for name in models},
+        temperature=default_temperature if judge.temperature is None else judge.temperature,
+        seed=judge.seed,
+        reasoning_effort=judge.reasoning_effort,
+        parameters=dict(judge.parameters),
+        servers={name: {"headers": server.headers, "body": server.body} for name, server in servers.items()},
+        client=judge.client,
+        samples=judge.samples,
+        panel=judge.panel,
+        rubrics={name: each.rubric.digest for name, each in rubrics.items()},
+        prompts=prompts,
+    )
+    return Provenance(metrics=versions, judges=models, prompts=prompts, judge=asked)
 
 
 def _address(name: str, server: ServerSettings | None) -> str | None:
@@ -216,9 +209,6 @@ def _settings_by_path(settings: Settings) -> dict[str, object]:
     return by_path
 
 
-CALLED_AS = "called_as"
-"""Key of the provenance: how the agent was named, if that finds it again."""
-
 _CODE = (":/", *(f":(top,exclude,glob)**/{each}" for each in (".trivium/**", "*.pyc", "*.db*")))
 """Untracked files that tell versions apart: all but those that a run writes."""
 
@@ -237,8 +227,8 @@ _TELLING = re.compile("MODEL|TEMPERATURE|(?<!ENV_)PROMPT(?!_COMMAND|_DIRTRIM|_MO
 """In the names of environment variables that belong to the version; those of a shell's prompt do not."""
 
 
-def recorded_version(named: str | None, agent: Any, source: RunRecord | None) -> dict[str, str]:
-    """Return what the provenance of a new run says of its version; empty if nothing tells it.
+def recorded_version(named: str | None, agent: Any, source: RunRecord | None) -> Provenance:
+    """Return what the provenance of a new run says of its version; nothing if nothing tells it.
 
     Args:
         named: The version's name, if it has one.
@@ -253,11 +243,11 @@ def recorded_version(named: str | None, agent: Any, source: RunRecord | None) ->
             raise InputError(
                 "version", "is empty; give it a name, such as a tag or a commit, or leave it out"
             )
-        return {NAMED: named.strip()}
+        return Provenance(version=named.strip())
     if source is not None:
-        return {key: source.provenance[key] for key in (NAMED, FINGERPRINT) if key in source.provenance}
-    found = fingerprint(agent, Path.cwd(), dict(os.environ)) if isinstance(agent, str) else None
-    return {} if found is None else {FINGERPRINT: found}
+        return Provenance(version=source.provenance.version, fingerprint=source.provenance.fingerprint)
+    code = fingerprint(agent, Path.cwd(), dict(os.environ)) if isinstance(agent, str) else None
+    return Provenance(fingerprint=code)
 
 
 def fingerprint(agent: str, folder: Path, environment: dict[str, str]) -> str | None:

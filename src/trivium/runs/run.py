@@ -14,7 +14,7 @@ from trivium.errors import StoreError
 from trivium.metrics.evaluation import Evaluation
 from trivium.runs.summary import Summary
 from trivium.store.connection import DEFAULT_URL
-from trivium.store.records import RunRecord
+from trivium.store.records import Provenance, RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Policy
@@ -64,7 +64,7 @@ class Run(HtmlRepr):
         return self.record.id
 
     @property
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> Provenance:
         """Versions, commit, seed and host."""
         return self.record.provenance
 

@@ -1,10 +1,10 @@
 """Begins a run, or takes over one to resume, once its agent or outputs are known to be fine."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,11 +14,10 @@ from trivium.errors import InputError, TriviumError
 from trivium.runs.engines.processes import Engine, check_engine
 from trivium.runs.origin import Origin
 from trivium.runs.pipeline import Prepared
-from trivium.runs.provenance import changed_settings, judge_provenance, provenance
+from trivium.runs.provenance import changed_settings, provenance
 from trivium.runs.until_decided.difference import ComparisonWith, StopWhen, comparison_with
-from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
-from trivium.store.records import FINGERPRINT, NAMED, RunKind, RunRecord
+from trivium.store.records import Provenance, RunKind, RunRecord
 from trivium.store.store import Store
 from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.world_settings import start_digest
@@ -99,7 +98,7 @@ def begin(
     else:
         # Functions in notebooks share names; only a name given on the command line identifies an agent.
         run = record.resumed(resume, name if isinstance(origin.agent, str | AgentSettings) else None)
-    folder = partitions or run.provenance.get("partitions")
+    folder = partitions or run.provenance.partitions
     with interrupted_by_errors(opened, run):
         writer = None if folder is None else PartitionWriter(opened, run, folder)
     other_number = scored_before is not None and scored_before.due != len(suite) * settings.repeats
@@ -151,7 +150,7 @@ class _Record:
         source: RunRecord | None,
         recorded: Recorded | None,
         comparison: ComparisonWith | None,
-        version: Mapping[str, Any],
+        version: Provenance,
     ) -> None:
         self._store = store
         self._suite, self._settings, _, self._metrics = prepared
@@ -159,7 +158,7 @@ class _Record:
         self._source = source
         self._recorded = recorded
         self._version = version
-        self._stopped_for = {} if comparison is None else msgspec.to_builtins(comparison.stopped_for)
+        self._stopped_for = comparison and comparison.stopped_for
         self.already = 0
 
     def new(self, source: str, partitions: str | None) -> RunRecord:
@@ -178,25 +177,24 @@ class _Record:
             due = None if self._recorded is None else len(self._recorded)
         else:
             due = None if self._kind == "confirm" else len(self._suite) * self._settings.repeats
+        start, of_outputs = start_digest(self._settings.world), getattr(self._recorded, "notes", ())
+        own = msgspec.structs.replace(
+            self._version,
+            until_decided=self._stopped_for,
+            world={} if start is None else {"start": start},
+            notes=(*self._version.notes, *self._suite.notes, *of_outputs, *self._success_note()),
+            partitions=partitions,
+        )
         return self._store.new_run(
             id=self._store.new_run_id(),
             suite_name=self._suite.name,
             suite=self._suite.digest,
             kind=self._kind,
             settings=self._settings,
-            provenance=provenance(metrics=self._metrics, seed=self._settings.seed, source=source)
-            | judge_provenance(self._metrics, self._settings)
-            | dict(self._version)
-            | ({STOPPED_FOR: self._stopped_for} if self._stopped_for else {})
-            | ({} if (start := start_digest(self._settings.world)) is None else {"world": {"start": start}})
-            | ({"notes": notes} if (notes := self._notes()) else {})
-            | ({} if partitions is None else {"partitions": partitions}),
+            provenance=provenance(self._metrics, self._settings, source=source, own=own),
             due=due,
             attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
         )
-
-    def _notes(self) -> list[str]:
-        return [*self._suite.notes, *getattr(self._recorded, "notes", ()), *self._success_note()]
 
     def _success_note(self) -> Iterator[str]:
         """A note on what success was inferred from, if the suite does not define it."""
@@ -232,26 +230,23 @@ class _Record:
             raise InputError(
                 self._suite.name, f"its settings have changed since run {run.id} began: {', '.join(changed)}"
             )
-        before = run.provenance.get(STOPPED_FOR, {})
+        before = run.provenance.until_decided
         if before != self._stopped_for:
-            how = f"against {before['against']}, by {before['metric']}" if before else "against no other run"
+            how = f"against {before.against}, by {before.metric}" if before else "against no other run"
             raise InputError("", f"run {run.id} was begun {how}: go on with it in the same way")
-        other_agent = agent_name is not None and run.provenance["agent"] != agent_name
+        other_agent = agent_name is not None and run.provenance.agent != agent_name
         if run.kind != self._kind or other_agent:
-            raise InputError(
-                "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
-            )
+            raise InputError("", f"run {run.id} is of {run.provenance.agent}: nothing else can go on with it")
         self._store.acquire(run, provenance=self._provenance_resumed(run))
         with interrupted_by_errors(self._store, run):
             forget_lost(self._store, run)
         self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
         return run
 
-    def _provenance_resumed(self, run: RunRecord) -> dict[str, object]:
+    def _provenance_resumed(self, run: RunRecord) -> Provenance:
         """The provenance of a run to resume, without the fingerprint if the code is another one now."""
-        before, now = run.provenance.get(NAMED), self._version.get(NAMED)
+        before, now = run.provenance.version, self._version.version
         if now is not None and now != before:
             raise InputError("version", f"run {run.id} was begun as {before or 'unnamed'}, not as {now}")
-        if run.provenance.get(FINGERPRINT) == self._version.get(FINGERPRINT):
-            return run.provenance
-        return {key: value for key, value in run.provenance.items() if key != FINGERPRINT}
+        same = run.provenance.fingerprint == self._version.fingerprint
+        return run.provenance if same else msgspec.structs.replace(run.provenance, fingerprint=None)

@@ -78,7 +78,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
     gates, stopped = _gates(store, run, settings, aggregation.all_columns | shares)
     warnings, notes = warnings_of(summary, settings, aggregation.columns, shown=set(columns))
     reservations = (*stopped, *expired(acceptance), *warnings, *unlike)
-    origin = run.provenance.get("notes", ())
+    origin = run.provenance.notes
     return msgspec.structs.replace(
         summary,
         gates=gates,
@@ -90,7 +90,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
 
 def _figures(run: RunRecord, columns: Mapping[str, Column], *, level: float) -> dict[str, Figure]:
     """The figures of metrics, with their units."""
-    units = run.provenance.get("units", {})
+    units = run.provenance.units
     return {
         name: msgspec.structs.replace(column.figure(level=level), **units.get(name, {}))
         for name, column in columns.items()
@@ -116,13 +116,12 @@ def _gates(
 def _origin(run: RunRecord) -> dict[str, object]:
     """Return the origin of a run: the agent and its version, Trivium's, the commit and the judges."""
     made = run.provenance
-    git = made.get("git") or {}
     return {
-        "agent": made.get("agent"),
+        "agent": made.agent,
         **({} if (version := run.names.version) is None else {"version": version}),
-        "trivium": made.get("trivium"),
-        "commit": git.get("commit"),
-        "judges": list(made.get("judges", ())),
+        "trivium": made.trivium,
+        "commit": made.git and made.git.commit,
+        "judges": made.judges or [],
     }
 
 

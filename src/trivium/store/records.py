@@ -23,14 +23,6 @@ from trivium.values import JsonObject, resolved
 RunKind = Literal["agent", "recorded", "human", "live", "confirm"]
 RunState = Literal["running", "done", "interrupted"]
 
-
-NAMED = "version"
-FINGERPRINT = "fingerprint"
-"""Keys of the provenance that hold a version."""
-
-CONFIRMS = "confirms"
-"""Key of the provenance of a run of kind ``confirm``; its value is a :class:`Confirms`."""
-
 End = Literal["decided", "calls", "cases", "costs", "nothing"]
 """Why no further attempts were made: it was decided, the calls were used up, only more cases would tell, more
 calls would cost more than they save, or none gives a value."""
@@ -58,6 +50,109 @@ class Confirms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @resolved
+class StoppedFor(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparison for which a run stopped.
+
+    Attributes:
+        against: Id of the run that it was compared with.
+        metric: The metric that decided.
+    """
+
+    against: str
+    metric: str
+
+
+@resolved
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """The commit of the working folder.
+
+    Attributes:
+        commit: Its hash.
+        dirty: Whether there were uncommitted changes.
+        subject: The first line of its message, if it is known.
+    """
+
+    commit: str
+    dirty: bool = False
+    subject: str | None = None
+
+
+@resolved
+class JudgedWith(msgspec.Struct, frozen=True, kw_only=True):
+    """Models, addresses, parameters and prompts of the judges; :class:`JudgeSettings` says what each means.
+
+    Attributes:
+        addresses: By model, where it was asked; None if it was unavailable.
+        rubrics: By name, the digest of each rubric.
+        prompts: By name of a rubric, the digest of it and of the wording around it.
+    """
+
+    models: list[str] = []
+    addresses: dict[str, str | None] = {}
+    temperature: float | None = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    parameters: JsonObject = {}
+    servers: dict[str, JsonObject] = {}
+    client: str | None = None
+    samples: int | None = None
+    panel: bool = False
+    rubrics: dict[str, str] = {}
+    prompts: dict[str, str] = {}
+
+
+@resolved
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run depends on (made in ``trivium.runs.provenance``).
+
+    Attributes:
+        trivium: Version of Trivium.
+        python: Version of Python.
+        packages: Versions of other packages.
+        git: The commit of the working folder; None outside a repository.
+        host: System, machine and number of CPUs.
+        agent: Readable name of the agent or the outputs.
+        seed: Seed of the suite.
+        metrics: By name, the version of each metric.
+        units: By name, unit and direction of the metrics of which they are not the usual ones.
+        judges: Models that judged.
+        prompts: Digests of their prompts, by rubric where the run itself asked them.
+        judge: How they were asked, if the run asked them.
+        version: Name of the agent's version.
+        fingerprint: Digest of the agent's code, if it has no named version.
+        called_as: How the agent was named, if that finds it again.
+        confirms: The purpose of a run of kind ``confirm``.
+        until_decided: The comparison that decides how many cases are asked, if not the gates.
+        world: ``start``: the digest of what a world begins with.
+        notes: What to know when reading its figures.
+        partitions: Folder of its partitions.
+        judgements: File, count and run of judgements that were imported.
+    """
+
+    trivium: str | None = None
+    python: str | None = None
+    packages: dict[str, str] = {}
+    git: Commit | None = None
+    host: dict[str, str | int | None] = {}
+    agent: str | None = None
+    seed: int | None = None
+    metrics: dict[str, str] = {}
+    units: dict[str, dict[str, str | None]] = {}
+    judges: list[str] | None = None
+    prompts: dict[str, str] | list[str] | None = None
+    judge: JudgedWith | None = None
+    version: str | None = None
+    fingerprint: str | None = None
+    called_as: str | None = None
+    confirms: Confirms | None = None
+    until_decided: StoppedFor | None = None
+    world: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+    partitions: str | None = None
+    judgements: dict[str, str | int] = {}
+
+
+@resolved
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A stored run.
 
@@ -75,7 +170,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         attempts_from: Number of the run whose attempts this one scores, or None.
         due: Number of attempts that it should have, or None if not known beforehand.
         settings: The suite's settings.
-        provenance: Versions, commit, seed, host (see ``trivium.runs.provenance``).
+        provenance: What it depends on: versions, commit, seed, host.
         summary: The last summary, or None.
     """
 
@@ -90,7 +185,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempts_from: int | None
     due: int | None
     settings: Settings
-    provenance: JsonObject
+    provenance: Provenance
     summary: JsonObject | None
 
     @property
@@ -101,14 +196,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def version(self) -> str | None:
         """The version of the agent whose attempts it holds; None where nothing tells versions apart."""
-        found = self.provenance.get(NAMED) or self.provenance.get(FINGERPRINT)
-        return found if isinstance(found, str) else None
-
-    @property
-    def confirms(self) -> Confirms | None:
-        """The purpose of a run of kind ``confirm``; None for any other run."""
-        found = self.provenance.get(CONFIRMS)
-        return None if found is None else msgspec.convert(found, Confirms)
+        return self.provenance.version or self.provenance.fingerprint
 
 
 class StoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,21 +336,19 @@ class RunNames(msgspec.Struct, frozen=True, kw_only=True):
     git_subject: str | None = None
 
     @classmethod
-    def of(cls, provenance: Mapping[str, object]) -> "RunNames":
+    def of(cls, provenance: Provenance) -> "RunNames":
         """The names that a run's provenance holds."""
-        git = provenance.get("git")
-        made = git if isinstance(git, Mapping) else {}
-        commit, changed = _name(made.get("commit")), bool(made.get("dirty"))
+        git = provenance.git
         return cls(
-            agent=_name(provenance.get("agent")),
-            version=_name(provenance.get("version")),
-            git_commit=None if commit is None else f"{commit[:9]}{'+' * changed}",
-            git_subject=_name(made.get("subject")),
+            agent=_name(provenance.agent),
+            version=_name(provenance.version),
+            git_commit=_name(f"{git.commit[:9]}{'+' * git.dirty}" if git else None),
+            git_subject=_name(git.subject if git else None),
         )
 
 
-def _name(value: object) -> str | None:
-    return sanitise(value)[0][:NAME_CHARS] if isinstance(value, str) and value else None
+def _name(value: str | None) -> str | None:
+    return sanitise(value)[0][:NAME_CHARS] if value else None
 
 
 T = TypeVar("T")

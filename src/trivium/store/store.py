@@ -36,6 +36,7 @@ from trivium.store.records import (
     AttemptUsage,
     CaseOutline,
     EvaluationOutline,
+    Provenance,
     Rows,
     RunKind,
     RunNames,
@@ -70,6 +71,8 @@ _outline = msgspec.json.Decoder(EvaluationOutline)
 _scores = msgspec.json.Decoder(dict[str, Score])
 _object = msgspec.json.Decoder(dict[str, Any])
 _settings = msgspec.json.Decoder(Settings, strict=False)
+_provenance = msgspec.json.Decoder(Provenance)
+_UNKNOWN = Provenance()
 
 
 class Store:
@@ -133,7 +136,7 @@ class Store:
         suite: str,
         kind: RunKind,
         settings: Settings,
-        provenance: dict[str, Any],
+        provenance: Provenance = _UNKNOWN,
         due: int | None = None,
         attempts_from: int | None = None,
     ) -> RunRecord:
@@ -242,7 +245,7 @@ class Store:
         with explain_errors(self.engine), self.engine.connect() as connection:
             return [self._run_record(row) for row in connection.execute(query)]
 
-    def acquire(self, run: RunRecord, *, provenance: dict[str, Any] | None = None) -> None:
+    def acquire(self, run: RunRecord, *, provenance: Provenance | None = None) -> None:
         """Make this process the owner of a run.
 
         Args:
@@ -275,7 +278,7 @@ class Store:
             if updated.rowcount != 1:
                 raise StoreError(f"another process has just started writing run {run.id}")
 
-    def set_provenance(self, run: RunRecord, provenance: dict[str, Any]) -> None:
+    def set_provenance(self, run: RunRecord, provenance: Provenance) -> None:
         """Replace what a run depends on."""
         where = tables.runs.c.number == run.number
         with explain_errors(self.engine), self.engine.begin() as connection:
@@ -562,8 +565,9 @@ class Store:
         fields = {str(name): value for name, value in mapping.items()}
         for name in ("touched", "owner"):
             fields.pop(name)
-        for name in ("provenance", "summary"):
-            fields[name] = None if fields[name] is None else self._read(_object, fields[name])
+        if fields["summary"] is not None:
+            fields["summary"] = self._read(_object, fields["summary"])
+        fields["provenance"] = self._read(_provenance, fields["provenance"])
         fields["settings"] = self._read(_settings, fields["settings"])
         try:
             return msgspec.convert(fields, RunRecord)
@@ -571,7 +575,7 @@ class Store:
             raise StoreError(f"{self.name}: is damaged: a run in it cannot be read ({error})") from error
 
 
-def _origin(provenance: dict[str, Any]) -> dict[str, Any]:
+def _origin(provenance: Provenance) -> dict[str, Any]:
     """What a run depends on, and what it is called by."""
     return {"provenance": encode(provenance)} | msgspec.structs.asdict(RunNames.of(provenance))
 

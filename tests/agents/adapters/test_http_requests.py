@@ -40,7 +40,7 @@ def test_the_agent_of_a_suite_is_asked_as_one_that_is_named(tmp_path):
     ((method, path, _, body),), attempt, run = asked(tmp_path, "plain", answer='{"answer": "A"}')
     assert (method, path, attempt.output) == ("POST", "/agent", "A")
     assert json.loads(body).keys() == {"input", "case", "repeat", "seed"}
-    assert run.record.settings.agent == run.provenance["agent"]
+    assert run.record.settings.agent == run.provenance.agent
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])

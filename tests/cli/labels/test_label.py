@@ -199,7 +199,7 @@ def test_the_trace_of_an_item_can_be_read(store):
     from trivium.suites.case import Case
     from trivium.traces.trace import Span, Trace
 
-    fields = {"suite_name": "s", "suite": "d", "kind": "recorded", "settings": {}, "provenance": {}}
+    fields = {"suite_name": "s", "suite": "d", "kind": "recorded", "settings": {}}
     record = store.new_run(id="traced", **fields)
     store.save_cases("d", [Case(id="c", input={"q": 1})])
     spans = (Span(id="1", kind="tool", name="search", ok=False), Span(id="2", kind="llm", name="m"))

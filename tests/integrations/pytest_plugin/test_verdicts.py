@@ -151,7 +151,7 @@ def test_a_run_is_compared_with_the_one_before_it(folder: pytest.Pytester) -> No
     assert worse.ret == pytest.ExitCode.TESTS_FAILED
     worse.stdout.fnmatch_lines([f"*compared with {base}: fail*", "*moved: 30 unclear*", "*pass_rate*−0.500*"])
     with Store(str(folder.path / ".trivium" / "store.db"), read_only=True) as store:
-        assert store.run().provenance["version"] == "v2"
+        assert store.run().provenance.version == "v2"
 
     unsure = compared("unsure.jsonl", "--trivium-compare", base, "--trivium-policy", "proof")
     assert unsure.ret == pytest.ExitCode.TESTS_FAILED

@@ -19,6 +19,7 @@ from trivium.reports.html.page import IN_THE_OPEN, environment, write_html
 from trivium.reports.summary import metrics_table
 from trivium.reports.view import worst_first
 from trivium.runs.summary import AgentTotals
+from trivium.store.records import Provenance
 
 ATTRIBUTES = (
     "aria-hidden aria-label aria-labelledby aria-live aria-roledescription autocomplete charset class "
@@ -47,11 +48,12 @@ def calm(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
+    names = {text: text for text in samples.HOSTILE}
     return written(
         tmp_path_factory.mktemp("hostile") / "report.html",
         hostile_summary(),
         [hostile_view(number) for number in range(2 * len(samples.HOSTILE))],
-        provenance={text: {text: [text]} for text in samples.HOSTILE},
+        provenance=Provenance(metrics=names, packages=names, agent=samples.HOSTILE[0]),
     )
 
 
@@ -229,7 +231,7 @@ def test_provenance_names_each_thing_with_what_is_in_it(calm):
     rows = re.findall(r"<dt>(\w+)</dt><dd>(.*?)</dd>", calm)
     assert ("git", "commit 5f3a9c1e0b7d, dirty False") in rows
     assert ("python", "3.11.9") in rows
-    assert "encoder" not in dict(rows)
+    assert "judges" not in dict(rows)
 
 
 def attempts(page):

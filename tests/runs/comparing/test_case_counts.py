@@ -68,7 +68,7 @@ def test_attempts_that_are_scored_again_count_once(store):
     first = run_of(store, [0.9, 0.1], "a")
     again = tv.evaluate(told_suite(2), attempts_of=first.id, store=store)
     head = run_of(store, [0.9, 0.1], "b")
-    assert again.provenance["version"] == "a"
+    assert again.provenance.version == "a"
     for base in (first, again):
         assert counts_of(base, head).base.attempts.tolist() == [1, 1]
 

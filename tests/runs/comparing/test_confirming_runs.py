@@ -7,7 +7,7 @@ import trivium as tv
 from trivium.errors import ComparisonError
 from trivium.runs.comparing.earlier_runs import confirming_runs, earlier_runs
 from trivium.runs.run import Run
-from trivium.store.records import CONFIRMS, Confirms
+from trivium.store.records import Confirms
 from trivium.store.store import Store
 
 CASES = [{"id": f"q{i}", "input": f"{i}?", "references": [f"{i}"]} for i in range(4)]
@@ -35,7 +35,7 @@ def confirming(store, run, against, *, right=(), state="done", **more):
         suite=made.suite,
         kind="confirm",
         settings=made.settings,
-        provenance=made.provenance | {CONFIRMS: msgspec.to_builtins(what)},
+        provenance=msgspec.structs.replace(made.provenance, confirms=what),
     )
     store.save(
         new, attempts=tuple(store.attempts(made)), evaluations=tuple(store.evaluations(made)), own_cases=False

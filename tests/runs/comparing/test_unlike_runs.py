@@ -7,6 +7,7 @@ import trivium as tv
 from tests.runs.comparing.told_runs import compared, run_of, scored
 from tests.runs.suites import TOLD, told_suite, tv_composite
 from trivium.errors import ComparisonError
+from trivium.store.records import JudgedWith, Provenance
 from trivium.suites.settings import JudgeSettings, PassRule
 
 
@@ -117,14 +118,14 @@ class TestUnlikeRuns:
             tv.compare(judged(), judged(samples=3))
         assert tv.compare(judged(), judged(cache=False, concurrency=3)).answer == "pass"
 
-    @pytest.mark.parametrize("part", ["metrics", "judge"])
+    @pytest.mark.parametrize("part", ["metrics", "judge.prompts"])
     def test_by_the_version_of_a_metric_or_a_prompt_are_refused(self, store, part):
         base, head = run_of(store, [0.5] * 3), run_of(store, [0.5] * 3)
         for run, version in ((base, "1"), (head, "2")):
-            run.record = msgspec.structs.replace(
-                run.record, provenance={part: {"told": version, "own": version}}
-            )
-        base.record.provenance[part].pop("own")
+            versions = {"told": version} | ({"own": version} if run is head else {})
+            judge = JudgedWith(prompts=versions)
+            made = Provenance(metrics=versions) if part == "metrics" else Provenance(judge=judge)
+            run.record = msgspec.structs.replace(run.record, provenance=made)
         with pytest.raises(ComparisonError, match=rf'{part}\.told: "1" in base, "2" in head'):
             tv.compare(base, head)
         assert not tv.compare(base, head, force=True).unchanged

@@ -35,7 +35,6 @@ def scored(store, method, status, *, others=None):
         suite=made.record.suite,
         kind="recorded",
         settings=made.record.settings,
-        provenance={},
         attempts_from=made.record.number,
     )
     evaluations = []

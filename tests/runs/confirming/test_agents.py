@@ -18,6 +18,7 @@ from trivium.agents.attempt import AgentResponse, ResourcesExhausted
 from trivium.errors import AgentError, InputError
 from trivium.runs.confirming.agents import agent_of, base_agent_if_known
 from trivium.runs.run import Run
+from trivium.store.records import Provenance
 from trivium.store.store import Store
 from trivium.suites.agent_settings import AgentSettings
 
@@ -72,9 +73,7 @@ def test_head_is_asked_by_the_agent_that_it_names_and_base_only_if_it_is_of_that
     comparison = tv.confirm(base, head, calls=16, policy="proof", base_agent="../before/app.py:answer")
     assert asked(comparison) == (True, True)
     for run in comparison.confirmed.runs:
-        assert store.run(run).provenance["fingerprint"] in {
-            each.provenance["fingerprint"] for each in (base, head)
-        }
+        assert store.run(run).provenance.fingerprint in {each.provenance.fingerprint for each in (base, head)}
 
 
 def test_another_version_than_that_of_the_run_is_refused(store, repository):
@@ -98,7 +97,7 @@ def test_a_named_version_is_that_of_the_run(store):
 
     head, nameless = run("0", "v2"), run("0.2")
 
-    assert agent_of(head, lambda _: "0", option="--agent", version="v2").version == {"version": "v2"}
+    assert agent_of(head, lambda _: "0", option="--agent", version="v2").version == Provenance(version="v2")
     for each, version, words in (
         (head, "v3", f"run {head.id} is of version v2, not of v3"),
         (nameless, "v2", f"run {nameless.id} is of no named version, not of v2"),

@@ -2,6 +2,7 @@
 
 import logging
 
+import msgspec
 import pytest
 
 import trivium as tv
@@ -9,6 +10,7 @@ from tests.runs.suites import Says, told_suite
 from trivium.errors import AgentError, ComparisonError, InputError, StoreError
 from trivium.runs.comparing.earlier_runs import confirming_runs
 from trivium.runs.run import Run
+from trivium.store.records import Confirms
 from trivium.store.store import Store
 from trivium.suites.settings import DecideSettings
 
@@ -242,8 +244,9 @@ def test_a_run_that_was_killed_before_its_first_attempt_is_finished(store, agent
         suite=of_head.suite,
         kind="confirm",
         settings=of_head.settings,
-        provenance=of_head.provenance
-        | {"confirms": {"run": runs[1].id, "against": runs[0].id, "budget": "other"}},
+        provenance=msgspec.structs.replace(
+            of_head.provenance, confirms=Confirms(run=runs[1].id, against=runs[0].id, budget="other")
+        ),
     )
     store.finish(empty, "interrupted", summary=None)
     for agent in agents:

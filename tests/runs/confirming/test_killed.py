@@ -127,7 +127,7 @@ def test_a_killed_confirmation_is_finished_without_paying_twice(folder, calls):
     with folder.store() as store:
         runs = confirming_runs(store, *map(store.run, folder.ids))
         assert {run.state for side in runs for run in side} == {"done"}
-        assert len({run.confirms.budget for side in runs for run in side}) == 1
+        assert len({run.provenance.confirms.budget for side in runs for run in side}) == 1
         for run in (run for side in runs for run in side):
             assert run.summary["attempts"] == sum(1 for _ in store.attempt_keys(run, scored_only=True))
 

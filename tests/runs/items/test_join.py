@@ -68,9 +68,9 @@ def test_judgements_stand_beside_the_scores_in_a_new_run(run, judged):
     assert after == ["ok", "ok", "abstained", None, "ok", None]
     assert list(judged.attempts()) == list(run.attempts())
     assert judged.summary().metrics["tone"].n == 3  # the abstention is none
-    assert judged.provenance["judges"] == ["m1"]
-    assert judged.provenance["prompts"] == ["p1"]
-    assert judged.provenance["judgements"]["of_run"] == run.id
+    assert judged.provenance.judges == ["m1"]
+    assert judged.provenance.prompts == ["p1"]
+    assert judged.provenance.judgements["of_run"] == run.id
 
 
 def test_judgements_can_be_added_to_judgements(judged):

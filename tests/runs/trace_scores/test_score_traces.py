@@ -81,7 +81,7 @@ def test_the_run_is_stored_with_each_traces_input_output_and_file(tmp_path):
     report = tv.score_traces(path, name="support")
     run = tv.Run.load(report.run)
     assert (run.record.suite_name, run.record.state) == ("support", "done")
-    assert run.provenance["agent"] == str(path)
+    assert run.provenance.agent == str(path)
     case, attempt = next(run.cases()), next(run.attempts())
     assert (case.id, case.input, case.tags) == ("well", "Where is my order?", ("shop",))
     assert case.metadata == {"file": str(path), "format": "native"}

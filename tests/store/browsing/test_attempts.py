@@ -27,7 +27,7 @@ def run(any_url):
     with Store(any_url) as store:
         cases = [Case(id=f"case {n} %_", input=f"question {n}") for n in range(20)]
         store.save_cases("s", cases)
-        run = store.new_run(id="r", suite_name="s", suite="s", kind="agent", settings={}, provenance={})
+        run = store.new_run(id="r", suite_name="s", suite="s", kind="agent", settings={})
         keys = [(position, repeat) for position in range(20) for repeat in range(2)]
         attempts = [
             StoredAttempt(position=p, attempt=Attempt(case=cases[p].id, repeat=r, output="x"))

@@ -11,6 +11,7 @@ from trivium.store.browsing.runs import (
     version_names,
 )
 from trivium.store.connection import upgrade
+from trivium.store.records import Commit, Provenance
 from trivium.store.store import Store
 from trivium.suites.case import Case
 
@@ -24,7 +25,6 @@ def test_runs_come_in_pages_of_which_none_is_lost(any_url):
                 suite="s",
                 kind="agent",
                 settings={},
-                provenance={},
             )
         found, start = [], 0
         while start is not None:
@@ -75,14 +75,14 @@ def test_a_filter_may_hold_what_a_database_cannot(any_url):
 
 
 def test_runs_are_found_by_what_they_are_called_and_by_tags_of_their_cases(any_url):
-    commit = {"commit": "0123456789abcdef", "dirty": True, "subject": "Ask for the year, too"}
+    commit = Commit(commit="0123456789abcdef", dirty=True, subject="Ask for the year, too")
     with Store(any_url) as store:
         store.save_cases("s1", [Case(id="a", input="?", tags=("hard", "dates")), Case(id="b", input="?")])
         for number, (suite, provenance) in enumerate(
             [
-                ("s0", {"agent": "qa.agents:answer", "version": "1.4"}),
-                ("s1", {"agent": "qa.agents:answer", "git": commit}),
-                ("s1", {}),
+                ("s0", Provenance(agent="qa.agents:answer", version="1.4")),
+                ("s1", Provenance(agent="qa.agents:answer", git=commit)),
+                ("s1", Provenance()),
             ]
         ):
             store.new_run(
@@ -104,9 +104,9 @@ def test_runs_are_found_by_what_they_are_called_and_by_tags_of_their_cases(any_u
 def test_a_run_whose_provenance_changes_is_called_by_the_new_one(any_url):
     with Store(any_url) as store:
         run = store.new_run(
-            id="r", suite_name="s", suite="s", kind="agent", settings={}, provenance={"agent": "a"}
+            id="r", suite_name="s", suite="s", kind="agent", settings={}, provenance=Provenance(agent="a")
         )
-        store.set_provenance(run, {"agent": "b", "version": "2"})
+        store.set_provenance(run, Provenance(agent="b", version="2"))
         (listed,) = find_runs(store).runs
     assert (listed.agent, listed.version) == ("b", "2")
 
@@ -114,9 +114,7 @@ def test_a_run_whose_provenance_changes_is_called_by_the_new_one(any_url):
 def test_the_newest_pass_rates_of_a_suite_come_oldest_first(any_url):
     with Store(any_url) as store:
         for number, (suite, state) in enumerate([("s", "done")] * 3 + [("t", "done"), ("s", "interrupted")]):
-            run = store.new_run(
-                id=f"r{number}", suite_name=suite, suite=suite, kind="agent", settings={}, provenance={}
-            )
+            run = store.new_run(id=f"r{number}", suite_name=suite, suite=suite, kind="agent", settings={})
             rate = {"value": number / 10, "ci95": [0.0, 0.5]}
             store.finish(run, state, summary={"attempts": 4, "pass_rate": rate})
         found = latest_pass_rates(store, "s", limit=2)

@@ -30,9 +30,7 @@ TEXTS = (
 
 def stored(store, outputs, *, id="r1", kind="agent", reasons=(), finish=True, **fields):
     store.save_cases(id, [Case(id=f"case-{n}", input=f"Question {n}?") for n in range(len(outputs))])
-    run = store.new_run(
-        id=id, suite_name="s", suite=id, kind=kind, settings={}, provenance={}, due=len(outputs), **fields
-    )
+    run = store.new_run(id=id, suite_name="s", suite=id, kind=kind, settings={}, due=len(outputs), **fields)
     evaluations = []
     for place, reason in enumerate(reasons):
         score = Score(name="judge", tier="judge", value=0.5, detail={"reason": reason})
@@ -129,9 +127,7 @@ def test_reasons_of_judges_are_found_also_of_a_later_scoring(any_url):
     with Store(any_url) as store:
         first = stored(store, ["output"], reasons=["cites nothing"])
         store.save_cases("r1", [])
-        again = store.new_run(
-            id="r2", suite_name="s", suite="r1", kind="agent", settings={}, provenance={}, attempts_from=1
-        )
+        again = store.new_run(id="r2", suite_name="s", suite="r1", kind="agent", settings={}, attempts_from=1)
         score = Score(name="judge", tier="judge", value=0.5, detail={"claims": [{"reasoning": "wrong year"}]})
         made = evaluation(0).evaluation
         made = type(made)(case="case-0", repeat=0, scores={"j": score}, composite=made.composite)

@@ -54,7 +54,7 @@ def large(store):
 def stored(store, spans):
     """A run of one attempt with this trace."""
     store.save_cases("s", [Case(id="big", input="?")])
-    run = store.new_run(id="r", suite_name="s", suite="s", kind="agent", settings={}, provenance={})
+    run = store.new_run(id="r", suite_name="s", suite="s", kind="agent", settings={})
     attempt = Attempt(case="big", repeat=0, output="done", trace=Trace(spans=spans))
     evaluation = Evaluation(case="big", repeat=0, scores={}, composite=Composite(value=None), passed=None)
     store.save(
@@ -181,7 +181,7 @@ def test_a_link_back_holds_no_markup(client, run):
 def test_a_chat_is_shown_by_its_messages_and_a_trace_as_a_tree_with_times(client, store):
     chat = [{"role": "user", "content": "Hi <b>"}, {"role": "assistant", "content": "Which order?"}]
     store.save_cases("s", [Case(id="chat", input=[*chat, {"role": "user", "content": "1004"}])])
-    run = store.new_run(id="r", suite_name="desk", suite="s", kind="live", settings={}, provenance={})
+    run = store.new_run(id="r", suite_name="desk", suite="s", kind="live", settings={})
     spans = [
         Span(id="c", parent="b", kind="tool", name="refund", start=1.5, end=1.50002, ok=False,
              attributes={"error": "TimeoutError: <i>late"}),

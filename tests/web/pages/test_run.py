@@ -88,7 +88,7 @@ def test_a_run_without_a_summary_shows_what_is_there(client, store):
     run = evaluated(store)
     store.finish(run.record, "interrupted", summary=None)
     assert "30 of 40 passed" in text_of(client.get(f"/runs/{run.id}", headers=HTML).text)
-    empty = store.new_run(id="empty", suite_name="s", suite="x", kind="agent", settings={}, provenance={})
+    empty = store.new_run(id="empty", suite_name="s", suite="x", kind="agent", settings={})
     assert "no summary yet" in text_of(client.get(f"/runs/{empty.id}", headers=HTML).text)
 
 

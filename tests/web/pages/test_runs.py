@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 
 import trivium as tv
+from trivium.store.records import Provenance
 from trivium.suites.case import Case
 
 HTML = {"Accept": "text/html"}
@@ -27,7 +28,7 @@ def client_of_three(shared_client, shared_store):
             suite=f"s{number}",
             kind=kind,
             settings={},
-            provenance={"agent": "qa:answer", "version": f"<i>1.{number}"},
+            provenance=Provenance(agent="qa:answer", version=f"<i>1.{number}"),
             due=4,
         )
         summary = (
@@ -114,7 +115,7 @@ def test_the_export_holds_all_that_the_filters_select(client_of_three):
 
 
 def test_an_export_holds_no_formula(client, store):
-    store.new_run(id="x", suite_name='=HYPERLINK("x")', suite="s", kind="agent", settings={}, provenance={})
+    store.new_run(id="x", suite_name='=HYPERLINK("x")', suite="s", kind="agent", settings={})
     (row,) = csv.DictReader(io.StringIO(client.get("/runs", params={"format": "csv"}).text))
     assert row["suite"].startswith("'=")
 

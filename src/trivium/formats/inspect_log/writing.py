@@ -36,7 +36,7 @@ _ROLES = frozenset({"system", "user", "assistant", "tool"})
 
 def log_pieces(store: Store, run: RunRecord) -> Iterator[bytes]:
     """Yield a log in pieces, with one attempt in memory at a time; the totals of usage need a first pass."""
-    agent = str(run.provenance.get("agent") or run.kind)
+    agent = run.provenance.agent or run.kind
     used: dict[str, SpanUsage] = {}
     for stored in store.attempts(run):
         for model, usage in _used(stored.attempt, agent).items():

@@ -1,7 +1,6 @@
 """The page of a run: its answer, and the sections below its cases."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -39,6 +38,7 @@ from trivium.runs.disagreements import Disagreements
 from trivium.runs.slices import Slices
 from trivium.runs.summary import CompositeFigure, Figure, JudgeCosts, ModelCosts, Summary
 from trivium.safe_text import one_line
+from trivium.store.records import Provenance
 
 BINS = 20
 RESERVATIONS_SHOWN = 6
@@ -93,7 +93,7 @@ def answer(summary: Summary) -> Iterator[Block]:
 
 def sections(
     summary: Summary,
-    provenance: Mapping[str, Any],
+    provenance: Provenance | None,
     *,
     drawn: Mapping[str, Distribution] | None = None,
     slices: Sequence[Slices] = (),

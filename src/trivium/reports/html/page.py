@@ -22,6 +22,7 @@ from trivium.reports.view import EvaluationView, worst_first
 from trivium.runs.disagreements import Disagreements
 from trivium.runs.slices import Slices
 from trivium.runs.summary import Summary
+from trivium.store.records import Provenance
 
 if TYPE_CHECKING:
     import jinja2
@@ -33,7 +34,7 @@ def write_html(
     evaluations: Iterable[EvaluationView],
     *,
     cases_shown: int = 500,
-    provenance: Mapping[str, Any] | None = None,
+    provenance: Provenance | None = None,
     disagreements: Disagreements | None = None,
     group: str | None = None,
     slices: Sequence[Slices] = (),
@@ -70,7 +71,7 @@ def write_html(
         packer.flush()
         figures = overview.sections(
             summary,
-            provenance or {},
+            provenance,
             drawn=distributions.by_name,
             slices=slices,
             disagreements=disagreements,

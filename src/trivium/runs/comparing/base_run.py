@@ -6,12 +6,12 @@ Definition: docs/definitions/comparisons.md#base-run.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trivium.errors import InputError
 from trivium.runs.provenance import ask_git
 from trivium.runs.run import Run
-from trivium.store.records import RunRecord
+from trivium.store.records import Commit, RunRecord
 
 AUTO = "auto"
 """In place of a branch: the target branch that the CI system names, else ``DEFAULT_BRANCH``."""
@@ -55,7 +55,7 @@ def base_of_branch(head: Run, branch: str, *, folder: Path, environment: Mapping
     if branch == AUTO:
         branch = next(filter(None, map(environment.get, TARGETS)), DEFAULT_BRANCH)
     recorded = _commit_of(head.record)
-    commit = recorded.get("commit") or ask_git(folder, "rev-parse", "HEAD")
+    commit = ask_git(folder, "rev-parse", "HEAD") if recorded is None else recorded.commit
     if commit is None:
         raise _none("this folder is in no git repository that can be read: compare in a checkout of it")
     target = _target(branch, folder)
@@ -66,7 +66,7 @@ def base_of_branch(head: Run, branch: str, *, folder: Path, environment: Mapping
     if left == commit:
         where = f"the commit of run {head.id}, which is on {target.name}"
     runs = _runs_by_commit(head)
-    if left == commit and recorded.get("dirty") is False:
+    if left == commit and recorded is not None and not recorded.dirty:
         runs.pop(commit, None)  # a comparison with the same code would say nothing of a change
     for found in (ask_git(folder, "rev-list", left) or "").split():
         if found in runs:
@@ -99,15 +99,15 @@ def _runs_by_commit(head: Run) -> dict[str, RunRecord]:
     for record in head.store.runs():
         git = _commit_of(record)
         alike = (record.suite_name, record.kind) == (head.record.suite_name, head.record.kind)
-        if alike and record.state == "done" and record.id != head.id and git.get("dirty") is False:
-            found.setdefault(git["commit"], record)
+        if alike and record.state == "done" and record.id != head.id and git is not None and not git.dirty:
+            found.setdefault(git.commit, record)
     return found
 
 
-def _commit_of(record: RunRecord) -> Mapping[str, Any]:
-    """Commit and ``dirty`` of a run; empty if it was made outside a repository."""
-    git = record.provenance.get("git")
-    return git if isinstance(git, Mapping) and _COMMIT.fullmatch(str(git.get("commit"))) else {}
+def _commit_of(record: RunRecord) -> Commit | None:
+    """The commit of a run; None if it was made outside a repository."""
+    git = record.provenance.git
+    return git if git is not None and _COMMIT.fullmatch(git.commit) else None
 
 
 def _why(record: RunRecord, commit: str, left: str, where: str, folder: Path) -> str:

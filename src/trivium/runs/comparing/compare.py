@@ -61,7 +61,7 @@ from trivium.runs.comparing.pairing import (
 )
 from trivium.runs.comparing.questions import questions
 from trivium.runs.run import Run, same_attempts
-from trivium.runs.until_decided.difference import StoppedComparison, stopped_for
+from trivium.runs.until_decided.difference import StoppedComparison
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.trust.arrays import Ints
 from trivium.trust.clustered import about_groups
@@ -400,7 +400,7 @@ def _about_runs(
             yield f"{word} is not finished ({run.record.state})"
     for word, run, side in (("base", base, left), ("head", head, right)):
         if side.settings.until_decided and not (said and run is head):
-            stop = stopped_for(run)
+            stop = run.provenance.until_decided
             what = "its gates were" if stop is None else f"its comparison with {stop.against} was"
             yield (
                 f"{word} asked cases at most until {what} decided; the difference is of these "

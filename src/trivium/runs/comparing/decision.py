@@ -11,7 +11,7 @@ from trivium.errors import ComparisonError, Problem
 from trivium.runs.comparing.comparison import MetricDelta, Statistics, Word, WrongRates
 from trivium.runs.comparing.pairing import PairedScores, Pairing
 from trivium.runs.run import Run
-from trivium.store.records import RunKind
+from trivium.store.records import Provenance, RunKind
 from trivium.suites.case import Case
 from trivium.suites.digest import digest_of
 from trivium.suites.settings import DecideSettings, JudgeSettings, Policy, Settings
@@ -41,10 +41,6 @@ _OPERATION = frozenset(
 )
 """Settings of a judge that change its cost or speed, not its judgements."""
 
-_RECORDED = ("metrics", "judge", "world")
-"""Parts of the provenance that determine scores: versions of metrics, models and prompts of judges, and what
-a world begins with."""
-
 _CASES_NAMED = 5
 WORST_SHOWN = 5
 
@@ -65,7 +61,7 @@ def differences_from(
     base: Run,
     *,
     kind: RunKind,
-    provenance: Mapping[str, Any],
+    provenance: Provenance,
     settings: Settings,
     suite: str,
     cases: Callable[[], Iterable[Case]],
@@ -82,23 +78,24 @@ def differences_from(
     """
     if (base.record.kind == "human") != (kind == "human"):
         yield "one run holds people's own outputs, scored against each other: its references differ"
-    for part in _RECORDED:
-        yield from _recorded(part, base.provenance.get(part), provenance.get(part))
+    yield from _recorded(base.provenance, provenance)
     yield from _settings(base.record.settings, settings)
     if base.record.suite != suite:
         yield from _cases(base, cases())
 
 
-def _recorded(part: str, base: Any, head: Any) -> Iterator[str]:
-    if not (isinstance(base, Mapping) and isinstance(head, Mapping)):
-        return
-    # Settings of the judge are compared in _settings.
-    elsewhere = JudgeSettings.__struct_fields__ if part == "judge" else ()
-    for name in base:
-        if part == "judge" and name == "addresses" and name in head:
-            yield from _addresses(base[name], head[name])
-        elif name not in elsewhere and name in head and base[name] != head[name]:
-            yield f"{part}.{name}: {_short(base[name])} in base, {_short(head[name])} in head"
+def _recorded(base: Provenance, head: Provenance) -> Iterator[str]:
+    """Compare versions of metrics, where and by which rubrics judges were asked, and where worlds begin."""
+    pairs: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {"metrics": (base.metrics, head.metrics)}
+    if base.judge and head.judge:  # its settings are compared in _settings
+        yield from _addresses(base.judge.addresses, head.judge.addresses)
+        pairs["judge.rubrics"] = base.judge.rubrics, head.judge.rubrics
+        pairs["judge.prompts"] = base.judge.prompts, head.judge.prompts
+    pairs["world"] = base.world, head.world
+    for part, (ours, theirs) in pairs.items():
+        for name in ours:
+            if name in theirs and ours[name] != theirs[name]:
+                yield f"{part}.{name}: {_short(ours[name])} in base, {_short(theirs[name])} in head"
 
 
 def _addresses(base: Mapping[str, str | None], head: Mapping[str, str | None]) -> Iterator[str]:

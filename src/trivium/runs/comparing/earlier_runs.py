@@ -70,7 +70,7 @@ def confirming_runs(
     stored = [run for name in {base.suite_name, head.suite_name} for run in store.confirm_runs(name)]
     found: dict[str, list[RunRecord]] = {base.id: [], head.id: []}
     for run in sorted(stored, key=lambda each: each.number):
-        what = run.confirms
+        what = run.provenance.confirms
         if what is None or what.refused is not None or (finished and run.state != "done"):
             continue
         if {what.run, what.against} == {base.id, head.id}:
@@ -124,7 +124,7 @@ def confirmed_by(base: Run, head: Run) -> Confirmed | None:
     if not any(found):
         return None
     runs = sorted((run for side in found for run in side), key=lambda run: run.number)
-    last = runs[-1].confirms
+    last = runs[-1].provenance.confirms
     return Confirmed(
         base=calls_of(found.base),
         head=calls_of(found.head),

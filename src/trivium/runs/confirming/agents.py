@@ -13,9 +13,9 @@ from trivium.errors import ComparisonError, InputError, Problem
 from trivium.runs.checks import prepared
 from trivium.runs.comparing.decision import differences_from
 from trivium.runs.pipeline import Prepared
-from trivium.runs.provenance import CALLED_AS, fingerprint, measuring
+from trivium.runs.provenance import fingerprint, measuring
 from trivium.runs.run import Run
-from trivium.store.records import FINGERPRINT, NAMED
+from trivium.store.records import Provenance
 from trivium.suites.agent_settings import AgentSettings
 from trivium.suites.suite import Suite
 
@@ -33,7 +33,7 @@ class SideAgent(NamedTuple):
 
     adapter: AgentAdapter
     named: str | None
-    version: dict[str, str]
+    version: Provenance
 
 
 def agent_of(run: Run, given: Any, *, option: str, version: str | None = None) -> SideAgent:
@@ -48,7 +48,7 @@ def agent_of(run: Run, given: Any, *, option: str, version: str | None = None) -
     Raises:
         InputError: If there is none, it cannot be loaded, or it is of another version than the run.
     """
-    named = run.provenance.get(NAMED)
+    named = run.provenance.version
     if version is not None and version.strip() != named:
         found = f"version {named}" if named else "no named version"
         raise InputError("version", f"run {run.id} is of {found}, not of {version.strip()}")
@@ -58,15 +58,15 @@ def agent_of(run: Run, given: Any, *, option: str, version: str | None = None) -
         if (agent := suite.settings.agent) is None:
             raise InputError(suite.source or suite.name, f"names no agent; {option} needs one")
     adapter = load_agent(agent)
-    recorded = run.provenance.get(FINGERPRINT)
-    now = _fingerprint(agent, run.provenance.get(CALLED_AS)) if isinstance(agent, str) else None
+    recorded = run.provenance.fingerprint
+    now = _fingerprint(agent, run.provenance.called_as) if isinstance(agent, str) else None
     if recorded is not None and now is not None and now != recorded:
         raise InputError(
             adapter.name,
             f"is not the version that run {run.id} was made with: code, commit, or an environment variable "
             f"with a model or a prompt has changed since. Name that version's agent ({option})",
         )
-    own = {NAMED: named} if named else {FINGERPRINT: now} if now is not None and recorded else {}
+    own = Provenance(version=named, fingerprint=None if named or not recorded else now)
     return SideAgent(adapter, agent if isinstance(agent, str) else None, own)
 
 
@@ -77,7 +77,7 @@ def base_agent_if_known(base: Run, head: Run) -> SideAgent | str:
     except InputError as error:
         return str(error)
     same_version = base.record.version is not None and base.record.version == head.record.version
-    if FINGERPRINT in found.version or same_version or found.named != head.provenance.get(CALLED_AS):
+    if found.version.fingerprint or same_version or found.named != head.provenance.called_as:
         return found
     return (
         f"{found.named} is the agent of both runs, and nothing tells whether it is still of base's version: "
@@ -87,7 +87,7 @@ def base_agent_if_known(base: Run, head: Run) -> SideAgent | str:
 
 def _recorded(run: Run, option: str) -> Any:
     stored = run.record.settings.agent
-    found = run.provenance.get(CALLED_AS) or stored
+    found = run.provenance.called_as or stored
     if isinstance(found, AgentSettings) and found.headers:
         what = f"does not store the headers of its agent: give the suite file that has them ({option} FILE)"
         raise InputError(f"run {run.id}", what)
@@ -96,7 +96,7 @@ def _recorded(run: Run, option: str) -> Any:
     if run.record.kind == "recorded":
         what = "holds recorded outputs"
     else:
-        what = f"does not say how to call its agent again ({run.provenance.get('agent', 'unknown')})"
+        what = f"does not say how to call its agent again ({run.provenance.agent or 'unknown'})"
     raise InputError(f"run {run.id}", f"{what}: name the agent of that version ({option})")
 
 
@@ -142,7 +142,7 @@ def next_repeats(run: Run) -> dict[int, int]:
     repeats = run.record.settings.repeats
     found: defaultdict[int, int] = defaultdict(lambda: repeats)
     for other in run.store.confirm_runs(run.record.suite_name):
-        if (what := other.confirms) is not None and what.run == run.id:
+        if (what := other.provenance.confirms) is not None and what.run == run.id:
             for position, repeat in run.store.attempt_keys(other):
                 found[position] = max(found[position], repeat + 1)
     return {position: found[position] for position, _ in enumerate(run.cases())}

@@ -16,7 +16,6 @@ from trivium.runs.event_loop import run_in_trivium_thread
 from trivium.runs.pipeline import NoProgress, Progress
 from trivium.runs.run import Run
 from trivium.runs.start import writable
-from trivium.runs.until_decided.difference import stopped_for
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
 
@@ -90,7 +89,7 @@ async def confirm_async(
         raise InputError("", Problem("calls", f"found {calls:,}, expected at least 1"))
     opened = _opened(base, head, options["store"])
     runs = _finished(base, opened), _finished(head, opened)
-    stop = stopped_for(runs[1])
+    stop = runs[1].provenance.until_decided
     if stop is not None and stop.against == runs[0].id:
         what = f"was asked until its comparison with {stop.against} was decided, which is its answer: "
         raise InputError(f"run {runs[1].id}", f"{what}confirming needs a run without --until-decided")

@@ -207,6 +207,6 @@ def _budget(unfinished: Iterable[RunRecord]) -> str:
 
 
 def _of(run: RunRecord) -> Confirms:
-    found = run.confirms
+    found = run.provenance.confirms
     assert found is not None  # noqa: S101 - of kind confirm
     return found

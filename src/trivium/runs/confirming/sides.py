@@ -18,7 +18,7 @@ from trivium.runs.run import Run
 from trivium.runs.start import begin
 from trivium.runs.until_decided.asker import Planned
 from trivium.store.browsing.before import forget_answers
-from trivium.store.records import CONFIRMS, Confirms, End, RunRecord
+from trivium.store.records import Confirms, End, RunRecord
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
 
@@ -119,8 +119,8 @@ class Side:
         self.settings = self._prepared.settings
         suite = self._prepared.suite
         self.positions = {case.id: position for position, case in enumerate(suite)}
-        if resumed is not None and agent.named and mask(agent.adapter.name) != resumed.provenance["agent"]:
-            what_else = f"confirming run {resumed.id} of {resumed.provenance['agent']} is not finished"
+        if resumed is not None and agent.named and mask(agent.adapter.name) != resumed.provenance.agent:
+            what_else = f"confirming run {resumed.id} of {resumed.provenance.agent} is not finished"
             raise InputError(agent.adapter.name, f"{what_else}: go on with the same agent")
         self.stored = [] if resumed is None else list(run.store.attempt_keys(resumed))
         self.asker = SideAsker(
@@ -134,11 +134,9 @@ class Side:
         if self.record is None and not await self.asker.wanted():
             return
         chosen = f"further attempts at cases of run {self.run.id}, chosen to compare it with"
-        confirms = {
-            CONFIRMS: msgspec.to_builtins(self._what),
-            "notes": [f"{chosen} {self._what.against}: its figures are not those of the suite"],
-        }
-        origin = Origin(self._agent.adapter, confirms=confirms | self._agent.version)
+        note = f"{chosen} {self._what.against}: its figures are not those of the suite"
+        confirms = msgspec.structs.replace(self._agent.version, confirms=self._what, notes=(note,))
+        origin = Origin(self._agent.adapter, confirms=confirms)
         resume = None if self.record is None else self.record.id
         begun = begin(self._prepared, origin, store, resume=resume)
         self.record = begun.run
@@ -173,6 +171,6 @@ class Side:
     def note(self, store: Store, *, refused: str | None = None, end: End | None = None) -> None:
         """Note in the confirming run why its attempts do not count, or why there are no further ones."""
         if self.record is not None:
-            what = msgspec.to_builtins(msgspec.structs.replace(self._what, refused=refused, end=end))
-            store.set_provenance(self.record, self.record.provenance | {CONFIRMS: what})
+            what = msgspec.structs.replace(self._what, refused=refused, end=end)
+            store.set_provenance(self.record, msgspec.structs.replace(self.record.provenance, confirms=what))
             forget_answers(store, [self._what.run, self._what.against])

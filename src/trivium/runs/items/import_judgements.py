@@ -16,7 +16,7 @@ from trivium.runs.certificates import Certificates, stated_or_certified
 from trivium.runs.items.files import RunAttempts, read_records
 from trivium.runs.items.records import Judgement
 from trivium.runs.summarize import summarise
-from trivium.store.records import RunRecord, StoredEvaluation
+from trivium.store.records import Provenance, RunRecord, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings_loader import with_changes
 
@@ -51,7 +51,7 @@ def import_judgements(
         suite=source.suite,
         kind=source.kind,
         settings=settings,
-        provenance=source.provenance | judgements.provenance(source),
+        provenance=judgements.provenance(source),
         due=source.due,
         attempts_from=source.attempts_from or source.number,
     )
@@ -154,14 +154,15 @@ class _Judgements:
         found = self._found.get((case, repeat), {})
         return {name: _score(judgement) for name, (_, judgement) in found.items()}
 
-    def provenance(self, source: RunRecord) -> dict[str, object]:
-        """Describe the file, the judges and the prompts of the judgements."""
+    def provenance(self, source: RunRecord) -> Provenance:
+        """The provenance of a run with the file, the judges and the prompts of the judgements."""
         every = [judgement for found in self._found.values() for _, judgement in found.values()]
-        return {
-            "judgements": {"file": self._path, "count": len(every), "of_run": source.id},
-            "judges": sorted({judgement.model for judgement in every if judgement.model is not None}),
-            "prompts": sorted({judgement.prompt for judgement in every if judgement.prompt is not None}),
-        }
+        return msgspec.structs.replace(
+            source.provenance,
+            judgements={"file": self._path, "count": len(every), "of_run": source.id},
+            judges=sorted({judgement.model for judgement in every if judgement.model is not None}),
+            prompts=sorted({judgement.prompt for judgement in every if judgement.prompt is not None}),
+        )
 
 
 def _score(judgement: Judgement) -> Score:

@@ -26,7 +26,7 @@ from trivium.runs.items.import_judgements import judgement_rows
 from trivium.runs.items.records import Item, Judgement
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder, Unlabelled
 from trivium.store.export.tables import VARYING_DETAILS
-from trivium.store.records import RunRecord, StoredEvaluation
+from trivium.store.records import Provenance, RunRecord, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.certificate import JudgeCertificate, JudgedBy, loaded
 from trivium.suites.settings import Settings
@@ -160,16 +160,17 @@ class _Join:
             what = f'has no score "{self._dimension}".{hint} It has: {", ".join(sorted(self._known))}'
             raise ItemsError(f"run {run.id}", what)
 
-    def table(self, provenance: Mapping[str, Any], judging: JudgedBy) -> ItemTable:
+    def table(self, provenance: Provenance, judging: JudgedBy) -> ItemTable:
         """The items, with the provenance of their run and the conditions under which they were judged."""
         for group in self._failed.keys() - self._included:
             self._builder.add(Item(group=group, success=False), 0)
         models, prompts = (tuple(sorted(found, key=str)) for found in (self._models, self._prompts))
         judged_by = msgspec.structs.replace(judging, models=models, prompts=prompts)
+        known = {"judges": provenance.judges, "prompts": provenance.prompts}
         table = self._builder.table(
             notes=(*self._labels.notes, *_notes(self._statuses, self._failed, self._included)),
             rest=Unlabelled(groups=tuple(self._rest_groups), pred=np.array(self._rest_values, np.float64)),
-            provenance={key: provenance[key] for key in ("judges", "prompts") if key in provenance},
+            provenance={key: value for key, value in known.items() if value is not None},
             judged_by=judged_by if self._models else None,
         )
         named = sorted(model for model in self._models if model is not None)
@@ -220,11 +221,11 @@ def _conditions(run: RunRecord, dimension: str) -> JudgedBy:
 
 
 def _origin(store: Store, run: RunRecord, dimension: str) -> Origin:
-    git = run.provenance.get("git")
+    git = run.provenance.git
     return Origin(
         path=store.name,
         run_id=run.id,
-        git_commit=git.get("commit") if isinstance(git, dict) else None,
+        git_commit=git.commit if git else None,
         mode=dimension,
     )
 

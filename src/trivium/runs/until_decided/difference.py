@@ -25,7 +25,7 @@ lowest and base's at their highest, and fails only if it also fails the other wa
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -37,15 +37,13 @@ from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.provenance import measuring
 from trivium.runs.run import Run
-from trivium.runs.until_decided.gates import STOPPED_FOR
 from trivium.runs.until_decided.order import GroupOrder, tags_of
-from trivium.store.records import RunKind
+from trivium.store.records import Provenance, RunKind, StoppedFor
 from trivium.store.store import Store
 from trivium.suites.settings import Policy, Settings
 from trivium.suites.suite import Suite
 from trivium.trust.decision import loss_of_differences
 from trivium.trust.sequential_mean import METHOD, MeanBetweenEnds
-from trivium.values import resolved
 
 if TYPE_CHECKING:  # every run imports this module, few compare: comparing takes SciPy, which imports slowly
     from trivium.runs.comparing.comparison import MetricDelta
@@ -62,19 +60,6 @@ FEWEST_CASES, FEWEST_GROUPS = 20, 10
 """Before these, ``balanced`` does not stop without a proof."""
 
 
-@resolved
-class StoppedFor(msgspec.Struct, frozen=True, kw_only=True):
-    """The comparison for which a run stopped.
-
-    Attributes:
-        against: Id of the run that it was compared with.
-        metric: The metric that decided.
-    """
-
-    against: str
-    metric: str
-
-
 class StopWhen(NamedTuple):
     """The comparison that a run is told to stop for.
 
@@ -85,12 +70,6 @@ class StopWhen(NamedTuple):
 
     against: str
     metric: str | None
-
-
-def stopped_for(run: Run) -> StoppedFor | None:
-    """The comparison for which a run stopped, if any."""
-    recorded = run.provenance.get(STOPPED_FOR)
-    return None if recorded is None else msgspec.convert(recorded, StoppedFor)
 
 
 class Difference:
@@ -204,7 +183,7 @@ class ComparisonWith:
             policy=settings.decide.policy,
         )
 
-    def check(self, *, kind: RunKind, provenance: Mapping[str, Any]) -> None:
+    def check(self, *, kind: RunKind, provenance: Provenance) -> None:
         """Refuse a base with which no comparison could be decided.
 
         Args:
@@ -380,7 +359,7 @@ class StoppedComparison:
         options: "Options",
     ) -> Self | None:
         """The comparison, if head stopped when its comparison with base was decided; else None."""
-        stop = stopped_for(head)
+        stop = head.provenance.until_decided
         if stop is None or stop.against != base.id or stop.metric not in figures:
             return None
         return cls(base, head, scored, figures[stop.metric], options, metric=stop.metric)

@@ -30,9 +30,6 @@ from trivium.trust.sequential_mean import METHOD, MeanBetweenEnds
 
 Answer = Literal["pass", "fail", "inconclusive"]
 
-STOPPED_FOR = "until_decided"
-"""Key of a run's provenance: the comparison that decides how many cases are asked, if not the gates."""
-
 Values = dict[str, tuple[float, float]]
 """By gate, the lowest and the highest value that a case can have; equal if none of its scores is missing."""
 
@@ -183,13 +180,13 @@ def stopping(gates: Gates, run: RunRecord) -> str:
     """Say what was asked or scored, and which intervals hold although the run stopped where it did."""
     did = "asked" if run.kind == "agent" else "scored"
     how = f"{gates.cases:,} of {gates.due:,} cases were {did}, in random order"
-    stopped_for = run.provenance.get(STOPPED_FOR)
+    stopped_for = run.provenance.until_decided
     if stopped_for is None:
         end = "until all gates were decided" if gates.decided else "and not all gates are decided"
     else:
-        base = stopped_for["against"]
+        base = stopped_for.against
         end = (
-            f"at most until the comparison with {base} on {stopped_for['metric']} was decided: "
+            f"at most until the comparison with {base} on {stopped_for.metric} was decided: "
             f"trivium compare {base} {run.id}"
         )
     holds = "The gates' intervals hold at every look; all others" if gates.given else "All intervals"

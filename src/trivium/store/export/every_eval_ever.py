@@ -15,7 +15,7 @@ UNKNOWN = "unknown"
 
 def record_of(run: RunRecord) -> JsonObject:
     """The record: one result for each metric with a mean, each with its interval and number of attempts."""
-    agent = str(run.provenance.get("agent") or UNKNOWN)
+    agent = run.provenance.agent or UNKNOWN
     metrics = dict_(dict_(run.summary).get("metrics"))
     results = [
         _result(run.suite_name, name, figure)

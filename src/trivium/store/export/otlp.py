@@ -15,14 +15,14 @@ from trivium.masking import mask
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
 from trivium.metrics.registry import RECORDED_PREFIXES
-from trivium.store.records import RunRecord
+from trivium.store.records import Provenance, RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.traces.opentelemetry import evaluations
 from trivium.traces.opentelemetry.evaluations import EVENT as EVENT  # noqa: PLC0414 - with what it carries
 from trivium.traces.trace import Trace
 from trivium.traces.writers.otlp import ResourceSpans, TraceToExport, request, resource
-from trivium.values import JsonObject, dict_, list_
+from trivium.values import JsonObject
 
 if TYPE_CHECKING:
     import httpx
@@ -210,7 +210,7 @@ def results(run: RunRecord, evaluation: Evaluation) -> list[JsonObject]:
     return rows
 
 
-def _of_score(score: Score, provenance: JsonObject) -> JsonObject:
+def _of_score(score: Score, provenance: Provenance) -> JsonObject:
     extra = {"trivium.score.tier": score.tier, "trivium.score.method": score.method}
     extra |= _evaluator(score, provenance)
     if score.status == "error":
@@ -219,17 +219,16 @@ def _of_score(score: Score, provenance: JsonObject) -> JsonObject:
     return attributes | {key: value for key, value in extra.items() if value is not None}
 
 
-def _evaluator(score: Score, provenance: JsonObject) -> JsonObject:
+def _evaluator(score: Score, provenance: Provenance) -> JsonObject:
     """What gave a score; nothing where another tool did, which the run does not know."""
     if score.name.startswith(RECORDED_PREFIXES):
         return {}
     judged = score.tier == "judge" and score.status != "fallback"
-    models = [each for each in list_(provenance.get("judges")) if isinstance(each, str)]
     return {
         evaluations.EVALUATOR: f"trivium.{score.name}",
-        evaluations.EVALUATOR_VERSION: dict_(provenance.get("metrics")).get(score.name),
+        evaluations.EVALUATOR_VERSION: provenance.metrics.get(score.name),
         evaluations.EVALUATOR_TYPE: "llm_judge" if judged else "deterministic",
-        evaluations.EVALUATOR_MODELS: (models or None) if judged else None,
+        evaluations.EVALUATOR_MODELS: (provenance.judges or None) if judged else None,
     }
 
 
