@@ -164,7 +164,6 @@ def test_messages_are_read_if_events_are_missing():
                     "error": {"type": "timeout", "message": "no"},
                 },
                 {"role": "tool", "tool_call_id": "c", "content": "yes"},
-                {"role": "tool", "tool_call_id": "zz", "content": "?"},
             ]
         )
     )

@@ -32,7 +32,8 @@ from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
-from trivium.values import JsonObject, amount, dict_, dicts, nonempty_text, sum_known
+from trivium.traces.outcome import total_usage
+from trivium.values import JsonObject, amount, dict_, dicts, nonempty_text
 
 PREFIX = "inspect."
 """Prefix that makes a metric's name from a scorer's."""
@@ -285,15 +286,11 @@ def _message(error: Any) -> str | None:
 
 def _usage(by_model: Any) -> Usage | None:
     """Tokens and cost of a sample, over its models."""
-    usages = [usage_of(usage) for usage in by_model.values()] if isinstance(by_model, dict) else []
-    reported = [usage for usage in usages if usage is not None]
-    if not reported:
+    used = [usage for each in dict_(by_model).values() if (usage := usage_of(each)) is not None]
+    if not used:
         return None
-    return Usage(
-        input_tokens=sum_known(usage.input_tokens for usage in reported),
-        output_tokens=sum_known(usage.output_tokens for usage in reported),
-        cost_usd=sum_known(usage.cost_usd for usage in reported),
-    )
+    total = total_usage(used)
+    return Usage(input_tokens=total.input_tokens, output_tokens=total.output_tokens, cost_usd=total.cost_usd)
 
 
 SCALE = (0.0, 1.0)

@@ -16,9 +16,10 @@ from trivium.errors import Problem, TraceError
 from trivium.formats.inspect_log.archive import Log
 from trivium.traces.conversation import unread_parts, unread_problems
 from trivium.traces.normalize import normalise
-from trivium.traces.readers.json_input import seconds, text
+from trivium.traces.readers.chat import trace_of_chat
+from trivium.traces.readers.json_input import read_usage, seconds, text
 from trivium.traces.trace import Span, SpanUsage, Trace, nearest
-from trivium.values import JsonObject, amount, count, dict_, dicts, sum_known
+from trivium.values import JsonObject, amount, dict_, dicts
 
 HANDOFF = "transfer_to_"
 _ATTACHED = "attachment://"
@@ -28,13 +29,16 @@ _ROOT = "agent"
 def trace_of_sample(raw: JsonObject) -> Trace:
     """Build the trace of a sample."""
     attachments = dict_(raw.get("attachments")) or dict_(dict_(raw.get("transcript")).get("content"))
+    id_, epoch = text(raw, "id") or "", raw.get("epoch", 1)
+    trace_id, metadata = f"{id_}/{epoch}", {"sample": id_, "epoch": epoch}
     spans = _Builder(list(_flat(raw)), attachments).spans()
     if not any(span.kind in {"llm", "tool"} for span in spans):
-        spans = spans_of_messages(raw.get("messages"))
-    id_, epoch = text(raw, "id") or "", raw.get("epoch", 1)
-    metadata = {"sample": id_, "epoch": epoch}
+        spans = []
+        if turns := dicts(raw.get("messages")):
+            chat = trace_of_chat(turns, trace_id)
+            return replace(chat, metadata=chat.metadata | metadata)
     problems = unread_problems(unread_parts(raw.get("messages")))
-    return normalise(spans, trace_id=f"{id_}/{epoch}", problems=problems, metadata=metadata)
+    return normalise(spans, trace_id=trace_id, problems=problems, metadata=metadata)
 
 
 def _flat(raw: JsonObject) -> Iterator[JsonObject]:
@@ -204,20 +208,12 @@ def _run_around(id_: str, calls: list[Span]) -> Span:
 
 def usage_of(usage: Any) -> SpanUsage | None:
     """Tokens and cost; Inspect counts cached tokens separately, so they are added to the input tokens."""
-    usage = dict_(usage)
-    parts = [count(usage.get(f"input_tokens{part}")) for part in ("", "_cache_read", "_cache_write")]
-    inputs = sum_known(parts)
-    output, cost = count(usage.get("output_tokens")), amount(usage.get("total_cost"))
-    if inputs is None and output is None and cost is None:
-        return None
-    return SpanUsage(
-        input_tokens=inputs,
-        output_tokens=output,
-        cost_usd=cost,
-        cache_read_tokens=parts[1],
-        cache_write_tokens=parts[2],
-        reasoning_tokens=count(usage.get("reasoning_tokens")),
-    )
+    fields = dict_(usage)
+    cached = {
+        "cache_read_input_tokens": fields.get("input_tokens_cache_read"),
+        "cache_creation_input_tokens": fields.get("input_tokens_cache_write"),
+    }
+    return read_usage({**fields, **cached}, cost=amount(fields.get("total_cost")))
 
 
 def _ok(event: JsonObject, *, failed: bool) -> bool | None:
@@ -239,39 +235,6 @@ def text_of(content: Any) -> str | None:
         return content or None
     parts = [part["text"] for part in dicts(content) if isinstance(part.get("text"), str)]
     return "\n".join(parts) or None
-
-
-def spans_of_messages(messages: Any) -> list[Span]:
-    """A run with its model calls and its tool calls, each paired with the next result that has its id.
-
-    Assistant messages that a model did not write (``source`` is not ``generate``) are not model calls.
-    """
-    turns = dicts(messages)
-    if not turns:
-        return []
-    spans = [Span(id="root", kind="agent", name=_ROOT, agent=_ROOT)]
-    waiting: dict[str, deque[int]] = {}
-    for position, turn in enumerate(turns):
-        role = text(turn, "role")
-        if role == "assistant":
-            if text(turn, "source") in {None, "generate"}:
-                model = text(turn, "model") or "model"
-                content = turn.get("content")
-                spans.append(
-                    Span(id=f"model-{position}", kind="llm", name=model, parent="root", output=content)
-                )
-            for index, call in enumerate(dicts(turn.get("tool_calls"))):
-                waiting.setdefault(text(call, "id") or "", deque()).append(len(spans))
-                name, arguments = text(call, "function") or "", call.get("arguments")
-                id_ = f"tool-{position}-{index}"
-                spans.append(Span(id=id_, kind="tool", name=name, parent="root", input=arguments, ok=None))
-        elif role == "tool":
-            calls = waiting.get(text(turn, "tool_call_id") or "")
-            if calls:
-                at = calls.popleft()
-                wrong = bool(dict_(turn.get("error")))
-                spans[at] = replace(spans[at], ok=not wrong, output=turn.get("content"))
-    return spans
 
 
 def opens(path: Path, head: bytes) -> bool:

@@ -107,9 +107,10 @@ class _Builder:
         if role == "user":
             self.messages.append(Message(sender=USER, receiver=AGENT, content=content))
         elif role == "assistant":
-            self._spans.append(
-                Span(id=f"llm-{position}", kind="llm", name="assistant", parent="run", output=content)
-            )
+            if text(turn, "source") in {None, "generate"}:  # in Inspect's logs, other turns are no model's
+                model = text(turn, "model") or "assistant"
+                span = Span(id=f"llm-{position}", kind="llm", name=model, parent="run", output=content)
+                self._spans.append(span)
             if content:
                 self.messages.append(
                     Message(sender=AGENT, receiver=USER, type="result_delivery", content=content)
@@ -127,14 +128,14 @@ class _Builder:
         return texts_of(content)
 
     def _call(self, position: int, number: int, call: JsonObject) -> None:
-        function = dict_(call.get("function"))
+        function = dict_(call.get("function")) or {**call, "name": call.get("function")}
         arguments = function.get("arguments")
         self._open.append((str(call.get("id", "")), len(self._spans)))
         self._spans.append(
             Span(
                 id=f"tool-{position}-{number}",
                 kind="tool",
-                name=str(function.get("name", "")),
+                name=text(function, "name") or "",
                 parent="run",
                 input=json_or_text(arguments) if isinstance(arguments, str) else arguments,
                 attributes={"turn": self._turn},
@@ -150,5 +151,5 @@ class _Builder:
         call_id = str(turn.get("tool_call_id", ""))
         same = [index for index, (open_id, _) in enumerate(self._open) if open_id == call_id]
         _, at = self._open.pop(same[-1] if same else -1)
-        failed = isinstance(content, str) and content.startswith("Error")
+        failed = bool(turn.get("error")) or (isinstance(content, str) and content.startswith("Error"))
         self._spans[at] = msgspec.structs.replace(self._spans[at], output=content, ok=not failed)

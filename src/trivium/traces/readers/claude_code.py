@@ -27,10 +27,11 @@ from trivium.traces.readers.json_input import (
     read_complete_lines,
     read_usage,
     seconds,
+    snake,
     text,
 )
 from trivium.traces.trace import TURN, Message, Span, SpanUsage, Trace, TraceProblem, message_time
-from trivium.values import JsonObject, amount, count, dict_, dicts, json_or_text, sum_known
+from trivium.values import JsonObject, amount, dict_, dicts, json_or_text, sum_known
 
 STREAM_NAME = "stream.jsonl"
 """Name of the stream's file in a run folder; it may be empty."""
@@ -368,16 +369,16 @@ _TEAMMATE_MESSAGE = re.compile(
 
 
 class Messages:
-    """The messages of a session, in the order of its events."""
+    """The messages of a session, in the order of its events.
+
+    Attributes:
+        all: Every message.
+    """
 
     def __init__(self, agents: SessionAgents) -> None:
         self._agents = agents
-        self._all: list[Message] = []
+        self.all: list[Message] = []
         self._callers: dict[str, Run] = {}
-
-    def all(self) -> list[Message]:
-        """Every message."""
-        return self._all
 
     def called(self, use: ToolUse, run: Run, result: ToolResult | None, time: float | None) -> None:
         """Add the messages of a call that starts an agent or sends a message."""
@@ -433,7 +434,7 @@ class Messages:
             self._add(run.name, caller.name, "result_delivery", run.end, summary)
 
     def _add(self, sender: str, receiver: str, type: str, time: float | None, content: Any) -> None:  # noqa: A002
-        self._all.append(Message(sender=sender, receiver=receiver, type=type, time=time, content=content))
+        self.all.append(Message(sender=sender, receiver=receiver, type=type, time=time, content=content))
 
 
 USER = "user"
@@ -531,7 +532,7 @@ class _Builder:
         spans = [lead] if self._session.events else []
         spans += [run.span() for run in self._agents.sub_agents()]
         rows = [row.span() if isinstance(row, _Turn) else row for row in self._rows]
-        messages = self._messages.all()
+        messages = self._messages.all
         if len(self._prompts) > 1:
             rows = self._with_turns(rows)
             messages = sorted(messages, key=message_time)
@@ -719,18 +720,12 @@ def _lead_usage(ends: Sequence[JsonObject]) -> SpanUsage | None:
 
 def _usage(ends: Sequence[JsonObject]) -> JsonObject | None:
     """Tokens and cost of the whole session, including sub-agents and teammates."""
-    usage: JsonObject = {}
-    models = next(
-        (usage_by_model for event in reversed(ends) if (usage_by_model := dict_(event.get("modelUsage")))), {}
-    )
-    for name, keys in (
-        ("input_tokens", ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")),
-        ("output_tokens", ("outputTokens",)),
-    ):
-        total = sum_known(count(dict_(model).get(key)) for model in models.values() for key in keys)
-        if total is not None:
-            usage[name] = total
+    by_model = next((models for event in reversed(ends) if (models := dict_(event.get("modelUsage")))), {})
+    total = total_usage(usage_of(snake(dict_(model))) for model in by_model.values())
     costs = [cost for event in ends if (cost := amount(event.get("total_cost_usd"))) is not None]
-    if costs:
-        usage["cost_usd"] = costs[-1]
-    return usage or None
+    usage: JsonObject = {
+        "input_tokens": total.input_tokens,
+        "output_tokens": total.output_tokens,
+        "cost_usd": costs[-1] if costs else None,
+    }
+    return {key: value for key, value in usage.items() if value is not None} or None

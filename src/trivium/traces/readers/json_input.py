@@ -403,13 +403,14 @@ def snake(item: JsonObject) -> JsonObject:
     """Convert keys to snake case; where both forms exist, the value of the snake-case key wins."""
     if all(map(str.islower, item)):
         return item
-    return {_snake(key): value for key, value in item.items()} | {
-        key: value for key, value in item.items() if _snake(key) == key
+    return {snake_key(key): value for key, value in item.items()} | {
+        key: value for key, value in item.items() if snake_key(key) == key
     }
 
 
 @lru_cache(maxsize=4096)
-def _snake(key: str) -> str:
+def snake_key(key: str) -> str:
+    """A key in snake case."""
     return re.sub("(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()
 
 

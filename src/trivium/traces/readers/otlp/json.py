@@ -20,7 +20,7 @@ from trivium.traces.opentelemetry.semconv import (
     is_remote,
     recognised,
 )
-from trivium.traces.readers.json_input import check_values, flat, parse_documents
+from trivium.traces.readers.json_input import check_values, flat, parse_documents, snake, snake_key
 from trivium.values import JsonObject, dict_, dicts
 
 _FAILED = 2
@@ -222,15 +222,19 @@ def parse_lenient(documents: Sequence[Any], *, source: str) -> list[RecordedSpan
 
 
 def _spans(request: JsonObject) -> Iterator[tuple[JsonObject, str]]:
-    for resource in dicts(either(request, "resourceSpans", "resource_spans")):
-        for scope in dicts(either(resource, *SCOPES)):
-            name = dict_(either(scope, "scope", "instrumentationLibrary")).get("name")
+    """The spans with the names of their scopes; keys in snake case."""
+    for resource in dicts(snake(request).get("resource_spans")):
+        fields = snake(resource)
+        for scope in map(
+            snake, dicts(fields.get("scope_spans", fields.get("instrumentation_library_spans")))
+        ):
+            name = dict_(scope.get("scope", scope.get("instrumentation_library"))).get("name")
             for span in dicts(scope.get("spans")):
-                yield span, name if isinstance(name, str) else ""
+                yield snake(span), name if isinstance(name, str) else ""
 
 
 def _recorded_lenient(span: JsonObject, scope: str) -> RecordedSpan | None:
-    span_id = _id(either(span, "spanId", "span_id"), _SPAN_BYTES)
+    span_id = _id(span.get("span_id"), _SPAN_BYTES)
     if span_id is None:
         return None
     status = dict_(span.get("status"))
@@ -239,12 +243,12 @@ def _recorded_lenient(span: JsonObject, scope: str) -> RecordedSpan | None:
     message = status.get("message")
     name = span.get("name")
     return RecordedSpan(
-        trace_id=_id(either(span, "traceId", "trace_id"), _TRACE_BYTES) or "",
+        trace_id=_id(span.get("trace_id"), _TRACE_BYTES) or "",
         id=span_id,
-        parent=_id(either(span, "parentSpanId", "parent_span_id"), _SPAN_BYTES),
+        parent=_id(span.get("parent_span_id"), _SPAN_BYTES),
         name=name if isinstance(name, str) else "",
-        start=moment(either(span, "startTimeUnixNano", "start_time_unix_nano")),
-        end=moment(either(span, "endTimeUnixNano", "end_time_unix_nano")),
+        start=moment(span.get("start_time_unix_nano")),
+        end=moment(span.get("end_time_unix_nano")),
         attributes=recognised(attributes_of(span.get("attributes")).items()),
         failed=failed,
         error=message if failed and isinstance(message, str) else "",
@@ -276,19 +280,7 @@ LATEST = 2**63
 """The latest valid time: nanoseconds since 1970 in the year 2262."""
 
 _WHOLE = 2**63
-_PLAIN = {
-    "stringValue": str,
-    "string_value": str,
-    "boolValue": bool,
-    "bool_value": bool,
-    "bytesValue": str,
-    "bytes_value": str,
-}
-
-
-def either(item: JsonObject, *keys: str) -> Any:
-    """The value under the first of the given spellings of a key that exists."""
-    return next((item[key] for key in keys if key in item), None)
+_PLAIN = {"string_value": str, "bool_value": bool, "bytes_value": str}
 
 
 def moment(value: Any) -> int | None:
@@ -318,12 +310,13 @@ def any_value(value: Any) -> Any:
         if not isinstance(tagged, dict):
             continue
         for tag, inner in tagged.items():
-            if tag in {"arrayValue", "array_value"}:
+            tag = snake_key(tag)  # noqa: PLW2901
+            if tag == "array_value":
                 items = inner.get("values") if isinstance(inner, dict) else None
                 items = items if isinstance(items, list) else []
                 target[key] = made = [None] * len(items)
                 pending += [(made, index, item) for index, item in enumerate(items)]
-            elif tag in {"kvlistValue", "kvlist_value"}:
+            elif tag == "kvlist_value":
                 pairs = dicts(inner.get("values") if isinstance(inner, dict) else None)
                 table: JsonObject = {}
                 target[key] = table
@@ -339,12 +332,12 @@ def _is_key(pair: JsonObject) -> bool:
 
 
 def _plain(tag: str, inner: Any) -> Any:
-    if tag in {"intValue", "int_value"}:
+    if tag == "int_value":
         if isinstance(inner, str) and inner.removeprefix("-").isdecimal() and len(inner) <= 20:
             inner = int(inner)
         whole = isinstance(inner, int) and not isinstance(inner, bool) and -_WHOLE <= inner < _WHOLE
         return inner if whole else None
-    if tag in {"doubleValue", "double_value"}:
+    if tag == "double_value":
         return float(inner) if isinstance(inner, int | float) and not isinstance(inner, bool) else None
     kind = _PLAIN.get(tag)
     return inner if kind is not None and isinstance(inner, kind) else None
