@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trivium.metrics.registry import metric_class
-from trivium.metrics.text.task import DEFAULT_THRESHOLD
 from trivium.runs.case_values import REDUCERS, Clusters
 from trivium.runs.columns import Column
 from trivium.runs.summary import Figure, HumanFigure
@@ -134,7 +133,7 @@ def _left_out(name: str, score: ScoreOutline, outline: EvaluationOutline, settin
             return None
         decides = outline.scores.get(metric_class(rule.metric, settings).name)
         values = leave_one_out_values(decides.raw if decides is not None else None, settings.references)
-        threshold = DEFAULT_THRESHOLD if rule.at_least is None else rule.at_least
+        threshold = rule.at_least or 0.0
         return None if values is None else sum(value >= threshold for value in values) / len(values)
     if not isinstance(score.raw, list):
         return score.value

@@ -56,6 +56,10 @@ class SuccessRule(FileRecord, frozen=True, kw_only=True):
     unless: Literal["user_mistakes"] | None = None
 
 
+CRITERIA = ("metric", "exact", "contains", "number", "regex", "predicate", "reward")
+"""The keys of a success rule of which one at most is given; ``state`` and ``turns`` need no other."""
+
+
 class PassRule(FileRecord, frozen=True, kw_only=True):
     """When an attempt passes: a metric (or ``composite``) and its threshold in [0, 1]."""
 

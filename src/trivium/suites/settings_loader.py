@@ -19,6 +19,7 @@ from trivium.suites.certificate import read_certificates
 from trivium.suites.monitor_settings import monitor_problems
 from trivium.suites.rubrics.loader import load_judge_rubrics, step_problem
 from trivium.suites.settings import (
+    CRITERIA,
     DEFAULT_SIMILARITY,
     LEFT_OUT,
     Gate,
@@ -164,9 +165,8 @@ def _gate_problems(gates: Mapping[str, Gate]) -> list[Problem]:
 
 
 def _success_problems(rule: SuccessRule) -> list[Problem]:
-    known = ("metric", "exact", "contains", "number", "regex", "predicate", "reward")
-    criteria = [key for key in known if (value := getattr(rule, key)) is not None and value is not False]
-    expected = f"expected one of {', '.join(known)}"
+    criteria = [key for key in CRITERIA if (value := getattr(rule, key)) is not None and value is not False]
+    expected = f"expected one of {', '.join(CRITERIA)}"
     problems = []
     if len(criteria) != 1 and not ((rule.state or rule.turns) and not criteria):
         found = f"names {' and '.join(criteria)}" if criteria else "names no criterion"

@@ -9,7 +9,7 @@ from trivium.errors import SuiteError
 from trivium.metrics.metric import MetricInput, Score
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.text.task import Success
-from trivium.suites.settings import Settings, SuccessRule
+from trivium.suites.settings import DEFAULT_SUCCESS, Settings, SuccessRule
 
 
 def judged(
@@ -25,7 +25,7 @@ def similarity(value: float | None, **fields: Any) -> dict[str, Score]:
 
 @pytest.mark.parametrize(("value", "expected"), [(0.8, 1.0), (0.7999999, 0.0), (1.0, 1.0), (0.0, 0.0)])
 def test_success_is_a_similarity_of_at_least_the_bar(value: float, expected: float):
-    score = judged(SuccessRule(metric="similarity"), scores=similarity(value))
+    score = judged(DEFAULT_SUCCESS, scores=similarity(value))
     assert (score.value, score.raw, score.method) == (expected, value, "similarity ≥ 0.8")
 
 
@@ -36,21 +36,21 @@ def test_without_a_rule_it_is_similarity_that_counts():
 
 def test_success_is_skipped_where_its_metric_is():
     why = similarity(None, status="skipped", reason="the case has no reference")
-    score = judged(SuccessRule(metric="similarity"), scores=why)
+    score = judged(DEFAULT_SUCCESS, scores=why)
     assert (score.status, score.value) == ("skipped", None)
     assert score.reason == "similarity has no score: the case has no reference"
 
 
 def test_success_is_missing_where_its_metric_is():
     why = similarity(None, status="error", reason="the encoder failed")
-    score = judged(SuccessRule(metric="similarity"), scores=why)
+    score = judged(DEFAULT_SUCCESS, scores=why)
     assert (score.status, score.missing) == ("skipped", True)
     assert score.reason == "similarity is missing: the encoder failed"
 
 
 def test_success_on_a_fallback_is_a_fallback():
     why = similarity(0.9, status="fallback", reason="without semantic: no encoder")
-    score = judged(SuccessRule(metric="similarity"), scores=why)
+    score = judged(DEFAULT_SUCCESS, scores=why)
     assert (score.status, score.value, score.reason) == ("fallback", 1.0, "without semantic: no encoder")
 
 
@@ -192,13 +192,12 @@ def test_a_predicate_that_is_a_coroutine_is_an_error_not_a_success(rules: str):
         (SuccessRule(exact=False), "names no criterion"),
         (SuccessRule(exact=True, regex="x"), "names exact and regex"),
         (SuccessRule(regex="x", reward=0.0), "names regex and reward"),
-        (SuccessRule(metric="jaccard"), "which value of jaccard"),
-        (SuccessRule(metric="time"), "which value of time"),
-        (SuccessRule(metric="jaccard", at_least=1.5), "found 1.5"),
-        (SuccessRule(metric="jaccard", at_least=-0.5), "found -0.5"),
+        (SuccessRule(metric="jaccard"), '"at_least" is missing'),
+        (SuccessRule(metric="jaccard", at_least=1.5), "found the number 1.5"),
+        (SuccessRule(metric="jaccard", at_least=-0.5), "found the number -0.5"),
         (SuccessRule(metric="similarty", at_least=0.5), 'Did you mean "similarity"?'),
-        (SuccessRule(exact=True, at_least=0.5), "goes with success.metric only"),
-        (SuccessRule(regex="("), "is no pattern"),
+        (SuccessRule(exact=True, at_least=0.5), "is the threshold of a metric, and no metric is named"),
+        (SuccessRule(regex="("), "is no regular expression"),
         (SuccessRule(predicate="no_colon"), "expected package.module:function"),
         (SuccessRule(predicate="no_such_module_here:f"), 'there is no module "no_such_module_here"'),
         (SuccessRule(predicate="math:sqr"), 'Did you mean "sqrt"?'),
@@ -206,7 +205,7 @@ def test_a_predicate_that_is_a_coroutine_is_an_error_not_a_success(rules: str):
 )
 def test_a_rule_that_cannot_be_used_is_refused_before_anything_is_scored(rule: SuccessRule, message: str):
     with pytest.raises(SuiteError) as caught:
-        build_metrics(["success"], Settings(success=rule))
+        tv.score("success", output="x", success=rule)
     assert message in str(caught.value)
 
 

@@ -18,13 +18,7 @@ from trivium.metrics.text.matching import contains, equals, holds_number, word_c
 from trivium.metrics.text.state import success_by_state
 from trivium.suites.case import Case
 from trivium.suites.rubrics.built_in import USER_MISTAKES
-from trivium.suites.settings import DEFAULT_SUCCESS, Settings, SuccessRule
-
-CRITERIA = ("metric", "exact", "contains", "number", "regex", "predicate", "reward")
-"""The keys of a success rule of which exactly one is given."""
-
-DEFAULT_THRESHOLD = 0.8
-"""Default threshold of ``similarity`` (docs/definitions/text.md#success)."""
+from trivium.suites.settings import CRITERIA, DEFAULT_SUCCESS, Settings, SuccessRule
 
 EVERY_TURN = "turn_success"
 """Metric that is 1 if all that a case expects of its turns is met."""
@@ -58,16 +52,19 @@ class Success(Metric):
         settings: Settings of the suite, whose rubrics the rule may name.
     """
 
-    rule: SuccessRule = SuccessRule(metric="similarity")
+    rule: SuccessRule = DEFAULT_SUCCESS
     settings: Settings | None = None
 
     def __post_init__(self) -> None:
-        """Check the rule.
+        """Load what the rule names.
 
         Raises:
-            SuiteError: If the rule has no criterion or several, or its metric or function cannot be loaded.
+            SuiteError: If its metric or function cannot be loaded.
         """
-        _check(self.rule, self.settings)
+        if self.rule.metric is not None:
+            metric_class(self.rule.metric, self.settings)
+        if self.rule.predicate is not None:
+            _predicate(self.rule.predicate)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -119,8 +116,7 @@ class Success(Metric):
         if rule.turns and metric_input.case.expect.turns:
             return self._by_metric(metric_input.scores[EVERY_TURN], 1)
         if rule.metric is not None:
-            least = DEFAULT_THRESHOLD if rule.at_least is None else rule.at_least
-            return self._by_metric(metric_input.scores[self.needs[0]], least)
+            return self._by_metric(metric_input.scores[self.needs[0]], rule.at_least or 0.0)
         if rule.exact:
             return self._exact(attempt.text, metric_input.case)
         if rule.contains is not None:
@@ -178,34 +174,6 @@ class Success(Metric):
             reason=judged.reason,
             method=f"{judged.name} ≥ {threshold:g}",
         )
-
-
-def _check(rule: SuccessRule, settings: Settings | None) -> None:
-    given = [key for key in CRITERIA if (value := getattr(rule, key)) is not None and value is not False]
-    if len(given) != 1 and not ((rule.state or rule.turns) and not given):
-        found = f"names {' and '.join(given)}" if given else "names no criterion"
-        raise SuiteError("", Problem("success", f"{found}; expected one of {', '.join(CRITERIA)}"))
-    if rule.at_least is not None and rule.metric is None:
-        raise SuiteError("", Problem("success.at_least", "goes with success.metric only"))
-    if rule.ignore_case is not None and rule.contains is None:
-        raise SuiteError("", Problem("success.ignore_case", "goes with success.contains only"))
-    if rule.metric is not None:
-        name = metric_class(rule.metric, settings).name
-        if rule.at_least is None and name != "similarity":
-            raise SuiteError("", Problem("success.at_least", f"which value of {name} counts as success?"))
-        if rule.at_least is not None and not 0 <= rule.at_least <= 1:
-            raise SuiteError("", Problem("success.at_least", f"found {rule.at_least:g}, expected 0 to 1"))
-    if rule.regex is not None:
-        import regex
-
-        try:
-            regex.compile(rule.regex)
-        except (regex.error, RecursionError, OverflowError) as error:
-            raise SuiteError(
-                "", Problem("success.regex", f'"{rule.regex}" is no pattern: {error}')
-            ) from error
-    if rule.predicate is not None:
-        _predicate(rule.predicate)
 
 
 def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
