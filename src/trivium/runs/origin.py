@@ -11,7 +11,7 @@ import msgspec
 from trivium.agents.adapters.function import with_own_loop
 from trivium.agents.attempt import AgentAdapter
 from trivium.agents.loading import load_agent
-from trivium.agents.recorded import ReadyAttempts, Recorded, open_recorded
+from trivium.agents.recorded import Carried, Recorded, open_recorded
 from trivium.agents.recorded.outputs import RecordedOutputs, listed_outputs
 from trivium.errors import AgentError, InputError, OutputsError
 from trivium.masking import mask
@@ -155,7 +155,7 @@ class Origin:
         if self.skip_invalid and settings.until_decided:
             why = "which outputs are invalid might depend on how good they are"
             raise InputError("", f"--skip-invalid and --until-decided exclude each other: {why}")
-        if self.outputs is None or isinstance(self.outputs, ReadyAttempts):
+        if self.outputs is None or isinstance(self.outputs, Carried):
             return self.outputs
         if isinstance(self.outputs, str | PathLike):
             return open_recorded(
@@ -172,6 +172,6 @@ class Origin:
             return mask(adapter.name)
         if scored_before is not None:
             return f"attempts of run {scored_before.id}"
-        if isinstance(self.outputs, ReadyAttempts):
+        if isinstance(self.outputs, Carried):
             return self.outputs.name
         return str(self.outputs) if isinstance(self.outputs, str | PathLike) else "outputs in memory"

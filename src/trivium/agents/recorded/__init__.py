@@ -13,7 +13,7 @@ from trivium.suites.case import Case
 from trivium.suites.sources import split_prefix
 from trivium.suites.suite import Suite
 
-__all__ = ["LEAVE_ONE_OUT", "SOURCES", "Carried", "Partitioned", "ReadyAttempts", "Recorded", "open_recorded"]
+__all__ = ["LEAVE_ONE_OUT", "SOURCES", "Carried", "Partitioned", "Recorded", "open_recorded"]
 
 SOURCES = {
     "tau-bench": "trivium.formats.tau_bench:read_attempts",
@@ -57,14 +57,9 @@ class Partitioned(Recorded, Protocol):
 
 @runtime_checkable
 class Carried(Partitioned, Protocol):
-    """Attempts that only this process can read; their rows are sent to others that score them."""
+    """Attempts that come with their cases, checked, and that only this process can read.
 
-    def rows(self, part: range) -> Iterator[tuple[int, str, str]]:
-        """Yield the attempts of a range of indices: position, JSON of the case, JSON of the attempt."""
-
-
-class ReadyAttempts:
-    """Base of recorded attempts that come with their cases and are checked already.
+    Their rows are sent to others that score them.
 
     Attributes:
         name: What they are called in the run.
@@ -72,11 +67,8 @@ class ReadyAttempts:
 
     name: str
 
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
-        raise NotImplementedError
+    def rows(self, part: range) -> Iterator[tuple[int, str, str]]:
+        """Yield the attempts of a range of indices: position, JSON of the case, JSON of the attempt."""
 
 
 def open_recorded(

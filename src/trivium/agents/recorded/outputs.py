@@ -29,24 +29,6 @@ from trivium.suites.suite import Suite
 from trivium.traces.readers.collection import first_value
 
 
-class Together:
-    """What files of outputs share that are read as one.
-
-    Attributes:
-        spill: The temporary file for the numbers that each of them keeps of many outputs.
-        hashes: For each file, the hash of case and repeat of each output, to find duplicates.
-    """
-
-    def __init__(self) -> None:
-        self.spill = SpillFile()
-        self.hashes: list[NumberBuffer[int]] = []
-
-    def keep(self, hashes: NumberBuffer[int]) -> None:
-        """Keep the hashes of a file."""
-        hashes.seal()
-        self.hashes.append(hashes)
-
-
 def open_outputs(path: Path, *, spill: SpillFile | None = None) -> Records:
     """Open a file of outputs; one with an unknown suffix has a line of JSON for each.
 
@@ -179,13 +161,14 @@ class RecordedOutputs:
     Args:
         records: The outputs.
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
-        together: What it shares with other files, if it is one of several.
+        spill: The temporary file for the numbers that are kept of many outputs, if it is one of several.
         skip_invalid: Leave out outputs with mistakes, as long as there are others.
 
     Attributes:
         path: The file, which the paths of trace files are relative to.
         mapped: What was mapped.
         mistakes: The outputs that are left out.
+        hashes: Hash of case and repeat of each output, to find duplicates.
 
     Raises:
         OutputsError: With the first twenty mistakes and the number of further ones.
@@ -196,7 +179,7 @@ class RecordedOutputs:
         records: Records,
         suite: Suite,
         *,
-        together: Together | None = None,
+        spill: SpillFile | None = None,
         skip_invalid: bool = False,
     ) -> None:
         self.path = records.path
@@ -209,18 +192,18 @@ class RecordedOutputs:
         if isinstance(records, Listed):
             records.convert(self._columns.of)
             self._columns = OutputColumns(None, None, suite, table=False)
-        hashes: NumberBuffer[int] = NumberBuffer("q", None if together is None else together.spill)
+        self.hashes: NumberBuffer[int] = NumberBuffer("q", spill)
         try:
-            self._check(hashes)
-            if not len(hashes):
+            self._check()
+            if not len(self.hashes):
                 raise OutputsError(source or "outputs", "holds no output")
-            self._check_duplicates(hashes)
+            self._check_duplicates()
         finally:
             records.close()
         self.mistakes.settle(len(self))
-        if together is not None:
+        if spill is not None:
             records.seal()
-            together.keep(hashes)
+            self.hashes.seal()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -254,7 +237,7 @@ class RecordedOutputs:
         """The place of an attempt in its file, for messages."""
         return self._records.place(index)
 
-    def _check(self, hashes: NumberBuffer[int]) -> None:
+    def _check(self) -> None:
         """Validate every output on its own, and keep a hash of case and repeat of each."""
         for index, (number, content) in enumerate(self._records.scan(keep=True)):
             place = self._records.named(number)
@@ -262,7 +245,7 @@ class RecordedOutputs:
             if output is not None:
                 wrong = self._problems(output, place)
             self.mistakes.add_output(index, wrong)
-            hashes.append(hash(("", index) if wrong or output is None else (output.case, output.repeat)))
+            self.hashes.append(hash(("", index) if wrong or output is None else (output.case, output.repeat)))
 
     def _problems(self, output: Output, place: str) -> list[Problem]:
         """The mistakes in the trace and the messages of an output, and an unknown case."""
@@ -272,10 +255,10 @@ class RecordedOutputs:
             problems.append(Problem(place, what))
         return problems
 
-    def _check_duplicates(self, hashes: NumberBuffer[int]) -> None:
+    def _check_duplicates(self) -> None:
         """Find duplicate attempts: compare the hashes first, then the outputs with equal ones."""
         first: dict[tuple[str, int], int] = {}
-        equal = equal_hashes([hashes])
+        equal = equal_hashes([self.hashes])
         for index, (_, content) in zip(equal, self._records.rows(equal), strict=True):
             output, _, _ = self._columns.read(content, "")
             if output is not None:
@@ -304,18 +287,16 @@ class OutputsFiles:
     def __init__(self, files: Sequence[Path], suite: Suite, *, skip_invalid: bool = False) -> None:
         self._files: list[RecordedOutputs] = []
         self.mistakes = Mistakes(skip=skip_invalid)
-        together = Together()
+        spill = SpillFile()
         for path in files:
             try:
-                records = open_outputs(path, spill=together.spill)
-                self._files.append(
-                    RecordedOutputs(records, suite, together=together, skip_invalid=skip_invalid)
-                )
+                records = open_outputs(path, spill=spill)
+                self._files.append(RecordedOutputs(records, suite, spill=spill, skip_invalid=skip_invalid))
             except OutputsError as error:
                 self.mistakes.lose(error)
         self._first = [0, *accumulate(map(len, self._files))]
         if self._files and (skip_invalid or not self.mistakes.found):
-            self._check_duplicates(together.hashes)
+            self._check_duplicates()
         for each in self._files:
             self.mistakes.include(each.mistakes)
         self.mistakes.settle(len(self))
@@ -344,10 +325,10 @@ class OutputsFiles:
         number, within = self._within(part.start)
         return self._files[number].read(range(within, within + len(part)))
 
-    def _check_duplicates(self, hashes: Sequence[NumberBuffer[int]]) -> None:
+    def _check_duplicates(self) -> None:
         """Find attempts that are in two files: compare hashes first, then the attempts with equal ones."""
         first: dict[tuple[str, int], int] = {}
-        for index in equal_hashes(hashes):
+        for index in equal_hashes([file.hashes for file in self._files]):
             for _, attempt in self.read(range(index, index + 1)):
                 earlier = first.setdefault((attempt.case, attempt.repeat), index)
                 if earlier != index:

@@ -12,7 +12,7 @@ from typing import IO, Any, Self
 import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
-from trivium.agents.recorded import ReadyAttempts
+from trivium.agents.recorded import Carried
 from trivium.agents.recorded.traces import attempt_of_trace
 from trivium.agents.response import masked
 from trivium.errors import Problem, TraceError
@@ -33,7 +33,7 @@ IN_MEMORY = "memory"
 _AT_ONCE = 1 << 20
 
 
-class Spool(ReadyAttempts):
+class Spool(Carried):
     """The selected traces as cases and attempts, in temporary files; a context manager; see ``Carried``.
 
     A trace is a case of its own: its id is the trace's id, its input the trace's input (of a conversation the

@@ -24,6 +24,7 @@ from trivium.traces.trace import RECORDERS, Trace
 __all__ = [
     "FORMATS",
     "RECORDED",
+    "RECORDED_OTEL",
     "UnknownFormat",
     "format_by_head",
     "format_of_head",
@@ -56,8 +57,8 @@ FORMATS = {
 ``native`` comes after the other formats that have a key ``spans``.
 """
 
-RECORDED = {"recorded": "spans", "otlp": "otlp"}
-"""Formats of the files that ``trivium.trace`` writes, with the end of their names (before ``.jsonl``)."""
+RECORDED, RECORDED_OTEL = ".spans.jsonl", ".otlp.jsonl"
+"""How the names of files end that ``trivium.trace`` writes: of its own spans, and of OpenTelemetry's."""
 
 _FORMATS_OF_MANY_TOOLS = frozenset({"native", "otlp", "recorded", "atif"})
 """Formats that many tools write: here a trace itself names its recorders."""

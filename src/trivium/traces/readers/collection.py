@@ -12,6 +12,7 @@ from trivium.traces.native import sniff as is_native
 from trivium.traces.readers import (
     FORMATS,
     RECORDED,
+    RECORDED_OTEL,
     UnknownFormat,
     format_by_head,
     format_of_head,
@@ -126,13 +127,7 @@ class TraceFiles:
 
     def _traces(self, unit: _Unit) -> Iterator[tuple[str, Trace]]:
         path, name = unit.paths[0], unit.format or self._format
-        if name == "recorded" and not unit.named:
-            from trivium.traces.readers.recorded import read_files
-
-            ends = {kind: [each for each in unit.paths if _is_of(each, kind)] for kind in RECORDED}
-            yield from ((name, trace) for trace in read_files(ends["recorded"], ends["otlp"]))
-            return
-        if len(unit.paths) > 1:
+        if len(unit.paths) > 1 or (name == "recorded" and not unit.named):
             name = name or "otlp"
             yield from ((name, trace) for trace in read_together(unit.paths, name))
             return
@@ -244,9 +239,9 @@ def _units_of_folder(folder: Path) -> Iterator[_Unit]:
         raise TraceError(str(folder), f"cannot be read: {error.strerror or error}") from error
     files = [entry for entry in entries if entry.is_file() and _extension(entry) in EXTENSIONS]
     files = [entry for entry in files if entry.stat().st_size]  # its process may not have written yet
-    recorded = [entry for entry in files if _is_of(entry, "recorded")]
+    recorded = [entry for entry in files if entry.name.endswith(RECORDED)]
     if recorded:
-        recorded += [entry for entry in files if _is_of(entry, "otlp")]
+        recorded += [entry for entry in files if entry.name.endswith(RECORDED_OTEL)]
         yield _Unit(tuple(recorded), "recorded")
     together: list[Path] = []
     size = 0
@@ -281,10 +276,6 @@ def _may_hold_traces(path: Path) -> bool:
 
 def _extension(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).suffix.lower()
-
-
-def _is_of(path: Path, kind: str) -> bool:
-    return path.name.endswith(f".{RECORDED[kind]}.jsonl")
 
 
 def trace_format(path: Path, *, unless_key: str) -> str | None:

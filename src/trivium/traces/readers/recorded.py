@@ -13,6 +13,7 @@ from trivium.errors import Problem, TraceError
 from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace, trace_ids, traces_of
 from trivium.traces.opentelemetry.semconv import RecordedSpan
+from trivium.traces.readers import RECORDED_OTEL
 from trivium.traces.readers.json_input import content_of, parse_documents, read_complete_lines, with_problems
 from trivium.traces.readers.otlp.json import spans_of_json
 from trivium.traces.trace import Message, RecordedLine, Span, Trace, TraceProblem, interactions
@@ -128,16 +129,15 @@ def read_file(path: Path) -> list[Trace]:
     return read_files([path])
 
 
-def read_files(span_files: Sequence[Path], otel_files: Sequence[Path] = ()) -> list[Trace]:
+def read_files(paths: Sequence[Path]) -> list[Trace]:
     """The traces of files that ``trivium.trace`` wrote, in the order of their first lines.
 
     A trace may continue in the next file.
 
     Args:
-        span_files: Files of spans of ``trivium.trace``.
-        otel_files: Files of spans of OpenTelemetry.
+        paths: Files of spans of ``trivium.trace``, and of spans of OpenTelemetry, which their names tell.
     """
-    lines, spans, problems = _contents(span_files, otel_files)
+    lines, spans, problems = _contents(paths)
     by_trace = _by_trace(lines)
     for trace_id, span in zip(trace_ids(spans), spans, strict=True):
         by_trace[trace_id].otel_spans.append(span)
@@ -147,27 +147,26 @@ def read_files(span_files: Sequence[Path], otel_files: Sequence[Path] = ()) -> l
 
 def contents_of_folder(folder: Path) -> TraceContents:
     """Read a folder that holds one trace."""
-    files = (sorted(folder.glob(f"*.{kind}.jsonl")) for kind in ("spans", "otlp"))
     together = TraceContents()
-    lines, together.otel_spans, together.problems = _contents(*files)
+    lines, together.otel_spans, together.problems = _contents(sorted(folder.glob("*.jsonl")))
     for line in lines:
         together.add(line)
     return together
 
 
 def _contents(
-    span_files: Sequence[Path], otel_files: Sequence[Path]
+    paths: Sequence[Path],
 ) -> tuple[list[RecordedLine], list[RecordedSpan], list[TraceProblem]]:
     """All lines and all spans of files, and a problem for each truncated line."""
     lines: list[RecordedLine] = []
     spans: list[RecordedSpan] = []
     problems: list[TraceProblem] = []
-    for path in span_files:
-        source = str(path)
-        parse = partial(parse_documents, source=source)
-        lines += _lines(read_complete_lines(content_of(path), parse, problems, source=source), source)
-    for path in otel_files:
-        source = str(path)
-        parse_spans = partial(spans_of_json, source=source)
-        spans += read_complete_lines(content_of(path), parse_spans, problems, source=source)
+    for path in paths:
+        source, content = str(path), content_of(path)
+        if path.name.endswith(RECORDED_OTEL):
+            parse_spans = partial(spans_of_json, source=source)
+            spans += read_complete_lines(content, parse_spans, problems, source=source)
+        else:
+            parse = partial(parse_documents, source=source)
+            lines += _lines(read_complete_lines(content, parse, problems, source=source), source)
     return lines, spans, problems
