@@ -2,7 +2,8 @@
 
 The store is filled directly, with texts of a few languages, and used again when it is there. The pages are
 asked for by HTTP of a real server in a process of its own, 30 times each, other rows every time; the index of
-the search is filled first, and how fast is said. Bytes are those of a first visit: the page and all that it
+the search is filled first, and how fast is said. Times are those of the first bytes of an answer; "filled" is
+what a page asks for by itself once it is there. Bytes are those of a first visit: the page and all that it
 loads, as sent with gzip where the browser takes it. CPU is that of the server's process, without that of a
 database: what a page takes whatever else the machine does.
 
@@ -23,7 +24,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import insert, text, update
+from sqlalchemy import func, insert, select, text, update
 from tests.monitor.samples import sample, store_samples
 from tests.store.postgres import binary, server
 
@@ -42,6 +43,7 @@ from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.traces.trace import Span, Trace
 from trivium.web.pages.labels import LABELLER
+from trivium.web.pages.monitors import LIVE_SECONDS
 
 ASKED = sized(30, 1)
 WARM_UP = sized(1, 0)
@@ -196,6 +198,14 @@ def watch(store: Store, runs: int, samples: int) -> None:
         state.open_alert(cause="quality", status="critical", body=message, now=now)
 
 
+def refresh(store: Store) -> None:
+    """Let the last sample be of now, so that the window of a store that was kept is not empty."""
+    table = schema.live_samples
+    with store.engine.begin() as connection:
+        late = time.time() - connection.execute(select(func.max(table.c.time))).scalar_one()
+        connection.execute(update(table).values(time=table.c.time + late))
+
+
 def index(store: Store, at_most: float) -> None:
     """Fill the index of the search as fast as it goes, for so many seconds at most."""
     began, before = time.perf_counter(), index_progress(store).indexed
@@ -223,14 +233,14 @@ def pages(draw: random.Random, runs: int, cases: int, queue: str) -> dict[str, s
         "runs of a suite": f"/runs?suite=suite+{number % SUITES}",
         "runs of a version": f"/runs?version=v{number // SUITES}",
         "runs of a tag": f"/runs?tag=suite+{number % SUITES}",
-        "run before, new": f"/runs/{run}/before",
-        "run before, again": f"/runs/{run}/before",
+        "answer in the list, filled": f"/runs/{run}/before",
         "run": f"/runs/{run}",
         "run, failed, best first": f"/runs/{run}?verdict=failed&sort=best",
         "run, found by text": f"/runs/{run}?q=case-{case}",
         "case": f"/runs/{run}/case?id=case-{case}",
         "trace of a case": f"/runs/{run}/trace?id=case-{case}",
         "comparison, new": f"/compare/{run}/{other}",
+        "comparison, filled": f"/compare/{run}/{other}",
         "comparison, again": f"/compare/{run}/{other}",
         "run as CSV": f"/runs/{run}?format=csv",
         "labels": "/labels",
@@ -271,15 +281,17 @@ def cpu_seconds(process: int) -> float:
     return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
 
 
-def got(connection: HTTPConnection, path: str) -> tuple[int, float, bytes]:
-    """Status, seconds and body of an answer."""
-    began = time.perf_counter()
+def got(connection: HTTPConnection, path: str, part: bool = False) -> tuple[int, float, bytes]:
+    """Status, seconds up to the first bytes of the body, and body of an answer."""
     cookie = f"{LABELLER}={b'cem'.hex()}"
     headers = {"Accept": "text/html", "Accept-Encoding": "gzip", "Cookie": cookie}
+    headers |= {"HX-Request": "true"} if part else {}
+    began = time.perf_counter()
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
-    content = answer.read()
-    return answer.status, time.perf_counter() - began, content
+    first = answer.read(1)
+    seconds = time.perf_counter() - began
+    return answer.status, seconds, first + answer.read()
 
 
 def measure(url: str, runs: int, cases: int) -> None:
@@ -294,8 +306,10 @@ def measure(url: str, runs: int, cases: int) -> None:
         with closing(HTTPConnection("127.0.0.1", port)) as connection:
             for turn in range(WARM_UP + ASKED):
                 for name, path in pages(draw, runs, cases, queue).items():
+                    if name.startswith("monitor"):
+                        time.sleep(LIVE_SECONDS)  # for which a status is kept
                     before = cpu_seconds(process)
-                    status, seconds, content = got(connection, path)
+                    status, seconds, content = got(connection, path, name.endswith(", filled"))
                     took = cpu_seconds(process) - before
                     if status not in {200, 307, 302}:
                         raise SystemExit(f"{path}: {status} {content[:300]!r}")
@@ -305,13 +319,17 @@ def measure(url: str, runs: int, cases: int) -> None:
                     found = set(re.findall(rb'"(/assets/[^"]+)"', content)) if turn < 2 else ()
                     loaded = sum(len(got(connection, each.decode())[2]) for each in found)
                     size[name] = max(size.get(name, 0), len(content) + loaded)
-        print(f"  {'page':26} {'p50 ms':>8} {'p95 ms':>8} {'CPU ms':>8} {'kB in all':>10}")
+        heads = ("p50 ms", "p95 ms", "CPU p50", "CPU p95", "kB in all")
+        print(f"  {'page':26}", *(f"{head:>9}" for head in heads))
         for name, values in times.items():
-            values.sort()
-            p50, p95 = values[len(values) // 2], values[min(len(values) - 1, int(len(values) * 0.95))]
-            middle = sorted(cpu[name])[len(values) // 2]
-            print(f"  {name:26} {p50 * 1e3:8.1f} {p95 * 1e3:8.1f}", end=" ")
-            print(f"{middle * 1e3:8.1f} {size[name] / 1e3:10.1f}")
+            shown = [quantile * 1e3 for quantile in (*quantiles(values), *quantiles(cpu[name]))]
+            print(f"  {name:26}", *(f"{each:9.1f}" for each in (*shown, size[name] / 1e3)))
+
+
+def quantiles(values: list[float]) -> tuple[float, float]:
+    """The middle one, and the one that a twentieth exceeds."""
+    ordered = sorted(values)
+    return ordered[len(values) // 2], ordered[min(len(values) - 1, int(len(values) * 0.95))]
 
 
 def main() -> None:
@@ -345,6 +363,7 @@ def main() -> None:
                 if not store.runs(limit=1):
                     fill(store, given.runs, given.cases)
                 index(store, given.index_seconds)
+                refresh(store)
                 if database == "postgresql":
                     with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                         connection.execute(text("VACUUM ANALYZE"))
