@@ -133,15 +133,36 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+class _Modules:
+    """The modules that are there before a test; of thousands, most tests add none."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.seen: tuple[int, str] = (0, "")
+
+    def new(self) -> set[str]:
+        """Those that have come since this was last asked."""
+        now = len(sys.modules), next(reversed(sys.modules))
+        if now == self.seen:
+            return set()
+        new = sys.modules.keys() - self.names
+        self.names, self.seen = set(sys.modules), now
+        return new
+
+
+_MODULES = _Modules()
+
+
 @pytest.fixture(autouse=True)
 def _own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What a test imports out of a temporary folder is not there for the next, which may use its name."""
-    before = set(sys.modules)
+    _MODULES.new()
     yield
-    temporary = str(tmp_path_factory.getbasetemp())
-    for name in sys.modules.keys() - before:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(temporary):
-            del sys.modules[name]
+    if new := _MODULES.new():
+        temporary = str(tmp_path_factory.getbasetemp())
+        for name in new & sys.modules.keys():
+            if str(getattr(sys.modules[name], "__file__", None)).startswith(temporary):
+                del sys.modules[name]
 
 
 def _is_loopback(address: Any) -> bool:

@@ -58,8 +58,15 @@ def test_standard_output_on_a_full_disk_ends_with_2(folder, words):
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no device that is full")
-@pytest.mark.parametrize("words", [["scroe"], ["score", "no.jsonl"], ["show", "--html", "page.html"]])
-@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize(
+    ("buffered", "words"),
+    [
+        (True, ["scroe"]),
+        (False, ["scroe"]),
+        (True, ["score", "no.jsonl"]),
+        (False, ["show", "--html", "page.html"]),
+    ],
+)
 def test_standard_error_on_a_full_disk_is_no_failed_gate(folder, buffered, words):
     environment = os.environ | {"PYTHONUNBUFFERED": "" if buffered else "1"}
     with Path("/dev/full").open("wb") as full:

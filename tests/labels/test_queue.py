@@ -32,6 +32,7 @@ def test_every_item_is_asked_once_with_its_probability(queues, run):
     assert {label.how for label in given} <= {"uniform", "active"}
 
 
+@on_sqlite
 def test_the_same_seed_asks_in_the_same_order(queues, run):
     orders = [
         [label.case for label in label_all(queues, queues.create(run, "clarity", by="ann", seed=seed), "ann")]
@@ -156,6 +157,7 @@ def is_refused(queues, queue, place, by):
     return False
 
 
+@on_sqlite
 @pytest.mark.parametrize(("uniform", "overlap"), [(True, 0.0), (False, 0.0), (True, 1.0)])
 def test_strangers_socks_and_clients_that_count_wrongly_change_no_estimate(
     queues, run, store, clock, uniform, overlap

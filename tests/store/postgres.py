@@ -30,6 +30,10 @@ def _as_server_user() -> dict[str, int]:
     return {"user": user.pw_uid, "group": user.pw_gid}
 
 
+_HASTY = "-c synchronous_commit=off -c full_page_writes=off -c autovacuum=off -c jit=off"
+"""Nothing of a test has to outlive it, and its tables hold few rows."""
+
+
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """URL of an empty database, or a skip where there is no server to start."""
@@ -37,13 +41,16 @@ def postgres_url() -> Iterator[str]:
     if initdb is None or pg_ctl is None:
         pytest.skip("needs PostgreSQL's server binaries (Debian: postgresql)")
     pytest.importorskip("psycopg", reason="needs the extra postgres")
-    with server(initdb, pg_ctl) as url:
+    with server(initdb, pg_ctl, more=_HASTY) as url:
         yield url
 
 
 @contextmanager
-def server(initdb: str, pg_ctl: str, kept: str | None = None) -> Iterator[str]:
-    """A server until the end, its database empty or as it was left in a folder to keep; gives its URL."""
+def server(initdb: str, pg_ctl: str, kept: str | None = None, *, more: str = "") -> Iterator[str]:
+    """A server until the end, its database empty or as it was left in a folder to keep; gives its URL.
+
+    ``more`` are further options of the server.
+    """
     user = _as_server_user()
     with TemporaryDirectory() if kept is None else nullcontext(kept) as folder:
         if user:
@@ -55,7 +62,9 @@ def server(initdb: str, pg_ctl: str, kept: str | None = None) -> Iterator[str]:
         quiet = {"check": True, "cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         if not Path(data).exists():
             subprocess.run([initdb, "-D", data, "-U", "trivium", "-A", "trust", "-N"], **quiet, **user)
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
+        options = (
+            f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off {more}"
+        )
         subprocess.run([pg_ctl, "-D", data, "-w", "-o", options, "start"], **quiet, **user)
         try:
             yield f"postgresql://trivium@127.0.0.1:{port}/postgres"
@@ -99,9 +108,10 @@ def _emptied_tables(url: str) -> bool:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
         if {name for (name,) in tables} != {*schema.metadata.tables, "alembic_version"}:
             return False
-        for table in reversed(schema.metadata.sorted_tables):
-            connection.execute(f'DELETE FROM "{table.name}"')
-        sequences = connection.execute("SELECT sequencename FROM pg_sequences WHERE schemaname = 'public'")
-        for (name,) in sequences.fetchall():
-            connection.execute(f'ALTER SEQUENCE "{name}" RESTART')
+        emptied = [f'DELETE FROM "{table.name}"' for table in reversed(schema.metadata.sorted_tables)]
+        emptied.append(
+            "SELECT setval(format('%I', sequencename)::regclass, 1, false) FROM pg_sequences "
+            "WHERE schemaname = 'public' AND last_value IS NOT NULL"
+        )
+        connection.execute("; ".join(emptied))  # as one message
     return True

@@ -14,7 +14,7 @@ from litestar.testing import TestClient
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 
 from tests.otlp_requests import agent_trace, body, span
 from trivium.errors import StoreError
@@ -34,6 +34,20 @@ SPAN = {
     "startTimeUnixNano": "1544712660000000000",
     "endTimeUnixNano": "1544712661000000000",
 }
+
+
+@pytest.fixture
+def store(shared_store):
+    """The store of all tests here, empty before each of them."""
+    yield shared_store
+    with shared_store.engine.begin() as connection:
+        for table in reversed(schema.metadata.sorted_tables):
+            connection.execute(delete(table))
+
+
+@pytest.fixture
+def client(shared_client):
+    return shared_client
 
 
 def json_body(*spans: dict) -> bytes:

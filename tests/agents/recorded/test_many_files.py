@@ -88,7 +88,7 @@ def test_a_pattern_may_leave_files_out(suite, logs):
 def test_what_many_files_keep_of_many_outputs_is_in_one_file(tmp_path, monkeypatch, kind):
     monkeypatch.setattr("trivium.number_buffer.BLOCK", 16)
     for number in range(40):
-        cases, outputs = range(300 * number, 300 * number + 300), tmp_path / "logs" / f"{number:02}.{kind}"
+        cases, outputs = range(100 * number, 100 * number + 100), tmp_path / "logs" / f"{number:02}.{kind}"
         for path in (outputs, tmp_path / "cases" / f"{number:02}.jsonl"):
             path.parent.mkdir(exist_ok=True)
         lines = [json.dumps({"id": str(case), "input": "q", "references": ["x"]}) for case in cases]
@@ -104,7 +104,7 @@ def test_what_many_files_keep_of_many_outputs_is_in_one_file(tmp_path, monkeypat
     assert (
         [attempt.case for _, attempt in again]
         == [attempt.case for _, attempt in recorded]
-        == [str(case) for case in range(12_000)]
+        == [str(case) for case in range(4_000)]
     )
 
 

@@ -638,7 +638,7 @@ def test_hostile_states_are_bounded_masked_and_escaped(store, tmp_path):
 def test_a_state_that_is_too_large_is_not_compared(store):
     made = run(
         [case(state={"values": {"0": 0}}), case(1)], lambda m, world: "x",
-        world=lambda: {"all": list(range(300_000))}, store=store,
+        world=lambda: {"all": list(range(200_001))}, store=store,
     )  # fmt: skip
     assert scores(made)[0].reason == (
         "0 = 0: the state cannot be compared: it holds more than 200,000 values; "
