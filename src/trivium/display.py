@@ -20,11 +20,11 @@ DESCRIBED = {
 """Function that describes each record in blocks, for the place in which it is shown."""
 
 ALIKE = {
-    "Agreement": "trivium.reports.trust.records:describe_agreement",
-    "Calibrator": "trivium.reports.trust.records:describe_calibrator",
-    "Certificate": "trivium.reports.trust.records:describe_certificate",
+    "Agreement": "trivium.reports.trust.tables:describe_agreement",
+    "Calibrator": "trivium.reports.trust.tables:calibrator_blocks",
+    "Certificate": "trivium.reports.trust.tables:certificate_blocks",
     "ComparisonPlan": "trivium.reports.plan:describe",
-    "Curve": "trivium.reports.trust.records:describe_curve",
+    "Curve": "trivium.reports.trust.curve:describe_curve",
     "TraceReport": "trivium.reports.trace_scores:describe",
 }
 """Function that describes each record that is the same everywhere."""

@@ -32,6 +32,7 @@ SAFE = {
     "summary",
     "ins",
     "del",
+    "strong",
 }
 SAFE |= {"svg", "g", "line", "circle", "polyline", "rect", "text", "title"}
 

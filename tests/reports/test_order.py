@@ -19,7 +19,7 @@ from trivium.reports import comparison, disagreements, monitoring, summary, trac
 from trivium.reports import pairwise as of_pairs
 from trivium.reports.document import blocks as kinds
 from trivium.reports.document.blocks import Block
-from trivium.reports.trust import page, records, tables
+from trivium.reports.trust import page, tables
 from trivium.runs.artifacts.judge import agreement_answer, certificate
 from trivium.store.store import Store
 from trivium.traces.native import native_trace
@@ -77,7 +77,7 @@ def of_agreement() -> list[Block]:
 
 def of_certificate() -> Iterator[Block]:
     wrong = np.arange(80) < 3
-    return records.describe_certificate(tv.trust.certify(wrong, np.linspace(0, 1, 80), range(80)))
+    return tables.certificate_blocks(tv.trust.certify(wrong, np.linspace(0, 1, 80), range(80)))
 
 
 REPORTS = {

@@ -1,4 +1,4 @@
-"""The answers of the trust commands as blocks."""
+"""The answers of the trust commands, and agreement, calibrators and certificates of Python, as blocks."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +11,7 @@ from trivium.reports.document.blocks import (
     Paragraph,
     Remarks,
     Table,
+    Title,
     table_of,
 )
 from trivium.reports.wording import condition_sentence, counted, judge_name, judge_word
@@ -21,7 +22,9 @@ from trivium.runs.items.table import Origin
 from trivium.safe_text import one_line
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import Temperature
+from trivium.trust.certification import Certificate
 from trivium.trust.clustered import TOO_FEW_GROUPS
+from trivium.trust.rater_agreement import Agreement
 
 NAMES = {
     "exact": "same label",
@@ -53,6 +56,17 @@ def agreement_blocks(answer: AgreementAnswer) -> Iterator[Block]:
     yield table_of(heads, ("name", "number", "interval"), rows)
     yield Paragraph(tuple(_means(answer)))
     yield Remarks(tuple(answer.warnings))
+
+
+def describe_agreement(agreement: Agreement) -> Iterator[Block]:
+    """All measures with intervals, or the reason why there is none."""
+    rows = []
+    for name, figure in agreement.figures.items():
+        ends = None if figure.interval is None else (figure.interval.low, figure.interval.high)
+        rows.append((NAMES.get(name, name), _number(figure.value), _ends(ends, figure.reason)))
+    items = f"{counted(agreement.n, 'item')} in {counted(agreement.groups, 'group')}"
+    yield Title(text="agreement", beside=items)
+    yield table_of(("measure", "value", "interval"), ("name", "number", "interval"), rows)
 
 
 def _means(answer: AgreementAnswer) -> Iterator[str]:
@@ -151,55 +165,59 @@ WHEN = {"uncalibrated": "before", "cross_fitted": "after, unseen groups", "in_sa
 
 
 def calibrator_blocks(calibrator: Calibrator) -> Iterator[Block]:
-    """Yield a calibrator's method, features and quality."""
+    """Yield a calibrator's method, features and quality, as far as it states them."""
     metrics, training, model = calibrator.metrics, calibrator.training_metadata, calibrator.model
     method = training.get("method", calibrator.method)  # as it was asked for
+    on = ", ".join(calibrator.features) or calibrator.confidence or "one confidence"
     temperature = f", T = {model.temperature:.3f}" if isinstance(model, Temperature) else ""
-    yield Conclusion(
-        (f"{method} on {', '.join(calibrator.features)}{temperature}; target {calibrator.target}",)
-    )
-    fitted = counted(training["n_samples"], "prediction")
-    yield Paragraph((f"fitted on {fitted} of {counted(training['n_groups'], 'group')}",))
-    shown = [name for name in MEASURES if name in metrics["in_sample"]]
-    rows = [
-        (words, *(_number(figures[name]) for name in shown))
-        for key, words in WHEN.items()
-        if (figures := metrics.get(key)) is not None
-    ]
+    target = f"; target {calibrator.target}" if calibrator.target else ""
+    yield Conclusion((f"{method} on {on}{temperature}{target}",))
+    if "n_samples" in training:
+        fitted = counted(training["n_samples"], "prediction")
+        yield Paragraph((f"fitted on {fitted} of {counted(training['n_groups'], 'group')}",))
+    qualities = {words: known for key, words in WHEN.items() if isinstance(known := metrics.get(key), dict)}
+    shown = [name for name in MEASURES if any(name in known for known in qualities.values())]
+    rows = [(words, *(_number(known.get(name)) for name in shown)) for words, known in qualities.items()]
     note = "Quote the numbers of unseen groups: those of its own data are too good."
-    yield table_of(("", *(MEASURES[name] for name in shown)), ("text",), rows, notes=(note,))
-    reason = metrics.get("cross_fitted_reason") if metrics["cross_fitted"] is None else None
+    if rows:
+        yield table_of(("", *(MEASURES[name] for name in shown)), ("text",), rows, notes=(note,))
+    reason = metrics.get("cross_fitted_reason")
     unseen = [f"no numbers of unseen groups: {reason}"] if reason else []
     yield Remarks((*unseen, *calibrator.warnings))
 
 
-def certificate_blocks(answer: CertificateAnswer) -> Iterator[Block]:
+def certificate_blocks(certificate: Certificate) -> Iterator[Block]:
     """Yield the confidence from which verdicts are accepted, or why none can be certified.
 
     Args:
-        answer: Result of ``trivium.runs.artifacts.judge.certificate``.
+        certificate: One of Python, or of ``trivium.runs.artifacts.judge.certificate``, which names its items.
     """
-    guarantee = f"at most {100 * answer.epsilon:g} % wrong, with probability {1 - answer.delta:g}"
-    name = one_line(answer.confidence, at_most=60)
-    if answer.threshold is None:
+    answer = certificate if isinstance(certificate, CertificateAnswer) else None
+    guarantee = f"at most {100 * certificate.epsilon:g} % wrong, with probability {1 - certificate.delta:g}"
+    name = "confidence" if answer is None else one_line(answer.confidence, at_most=60)
+    if certificate.threshold is None:
         yield Conclusion((f"Nothing can be certified ({guarantee}).",))
-        yield Paragraph((f"{answer.reason}. Every verdict goes to people.",))
+        yield Paragraph((f"{certificate.reason}. Every verdict goes to people.",))
     else:
-        yield Conclusion((f"Accept {name} ≥ {answer.threshold:g} ({guarantee}).",))
+        yield Conclusion((f"Accept {name} ≥ {certificate.threshold:g} ({guarantee}).",))
+        of = f"{certificate.n:,} verdicts" if answer is None else f"{answer.n_items:,} items"
         accepted = (
-            f"That is {answer.n_accepted:,} of the {answer.n_items:,} items "
-            f"({100 * answer.coverage:.1f} %), of which {_wrong(answer.errors)}; "
-            f"the bound at this threshold is {100 * (answer.error_bound or 0):.1f} %. "
-            f"The others go to people.{condition_sentence(answer)}"
+            f"That is {certificate.n_accepted:,} of the {of} "
+            f"({100 * certificate.coverage:.1f} %), of which {_wrong(certificate.errors)}; "
+            f"the bound at this threshold is {100 * (certificate.error_bound or 0):.1f} %. "
+            f"The others go to people.{condition_sentence(certificate)}"
         )
         yield Paragraph((accepted,))
-    judge = f" Judge: {judge_name(named)}." if (named := answer.inputs[0].judge) else ""
+    judge = f" Judge: {judge_name(named)}." if answer and (named := answer.inputs[0].judge) else ""
     tested = (
-        f"{counted(answer.n, 'labelled verdict')} in {counted(answer.groups, 'group')}, "
-        f"{counted(answer.tested, 'threshold')} tested, {answer.method}.{judge}"
+        f"{counted(certificate.n, 'labelled verdict')} in {counted(certificate.groups, 'group')}, "
+        f"{counted(certificate.tested, 'threshold')} tested, {certificate.method}.{judge}"
     )
-    yield Remarks(tuple(answer.warnings))
-    yield Paragraph((tested, confidence_sentence([name], answer)), "quiet")
+    if answer is None:
+        yield Paragraph((tested,), "quiet")
+    else:
+        yield Remarks(tuple(answer.warnings))
+        yield Paragraph((tested, confidence_sentence([name], answer)), "quiet")
 
 
 def confidence_sentence(names: Sequence[str], answer: CertificateAnswer | CurveArtifact) -> str:
