@@ -1,9 +1,9 @@
 """Writes the report of a run as one HTML page."""
 
-import heapq
 import os
 import re
 import tempfile
+from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from pathlib import Path
@@ -138,15 +138,13 @@ def _spool(
 
     template = templates.get_template("case.html")
     index, brief = Index(parts), Packer(parts)
-    # The top of the heap is its least bad attempt, which a worse one replaces.
-    worst: list[tuple[_ReverseKey, _Place]] = []
-    requested: list[tuple[_ReverseKey, _Place]] = []
+    worst: list[tuple[Any, _Place]] = []  # in order, the least bad one last
+    requested: list[tuple[Any, _Place]] = []
     for view in evaluations:
-        number = index.add(index_entry(view))
-        key = _ReverseKey(worst_first(view))
+        number, key = index.add(index_entry(view)), worst_first(view)
         is_requested = (view.case.id, view.attempt.repeat) in always_full
         in_brief = template.render(case_context(view, number=number, full=False))
-        if not is_requested and len(worst) >= at_most and (not worst or not worst[0][0] < key):
+        if not is_requested and len(worst) >= at_most and (not worst or worst[-1][0] <= key):
             brief.add(number, in_brief)
             continue
         html = template.render(case_context(view, number=number)).encode()
@@ -154,32 +152,15 @@ def _spool(
         rendered.write(html + in_brief.encode())
         if is_requested:
             requested.append(entry)
-        elif len(worst) < at_most:
-            heapq.heappush(worst, entry)
-        else:
-            _, left = heapq.heapreplace(worst, entry)
+            continue
+        insort(worst, entry)
+        if len(worst) > at_most:
+            _, left = worst.pop()
             rendered.seek(left.start + left.length)
             brief.add(left.number, rendered.read(left.brief_length).decode())
     index.flush()
     brief.flush()
-    return [place for _, place in sorted(worst + requested, reverse=True)], index.total
-
-
-class _ReverseKey:
-    """A key with reversed order, since heapq keeps the smallest on top."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: Any) -> None:
-        self.key = key
-
-    def __lt__(self, other: "_ReverseKey") -> bool:
-        return bool(other.key < self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ReverseKey) and bool(self.key == other.key)
-
-    __hash__ = None  # type: ignore[assignment]
+    return [place for _, place in sorted(worst + requested)], index.total
 
 
 def _render_page(summary: Summary, figures: Sequence[Section], attempts: Mapping[str, int]) -> str:
