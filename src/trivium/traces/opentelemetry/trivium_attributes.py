@@ -11,7 +11,7 @@ import msgspec
 
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.trace import Message, Span, SpanKind
+from trivium.traces.trace import Message, Span
 from trivium.values import JsonObject, dicts, json_or_text
 
 MESSAGE: Final = "trivium.message"
@@ -22,27 +22,18 @@ T = TypeVar("T")
 
 
 class TriviumSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The fields of an exported span that the conventions do not cover.
+    """What the conventions do not cover of an exported span.
 
     Attributes:
-        kind: Its kind; None for a placeholder of an attempt without a trace.
-        id: Its id, if that is not a valid OpenTelemetry id.
-        name: Its name.
-        agent: Its agent.
-        ok: As in the trace.
+        span: The span without its place, times and contents, and without the usage of a model request; None
+            for a placeholder of an attempt without a trace.
         input: Whether the input was a text or another JSON value; None where there is none.
         output: The same for the output.
-        attributes: All attributes of the span.
     """
 
-    kind: SpanKind | None
-    id: str | None = None
-    name: str = ""
-    agent: str | None = None
-    ok: bool | None = None
+    span: Span | None
     input: As | None = None
     output: As | None = None
-    attributes: JsonObject = {}
 
 
 class TriviumTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,34 +77,31 @@ def restored_spans(spans: Sequence[Span], recorded: Sequence[RecordedSpan]) -> l
     """
     originals = [_decoded(_SPAN, source.attributes.get(semconv.TRIVIUM_SPAN)) for source in recorded]
     ids = {
-        span.id: original.id
+        span.id: original.span.id
         for span, original in zip(spans, originals, strict=True)
-        if original and original.id is not None
+        if original and original.span
     }
     return [
         _restored(span, source, original, ids)
         for span, source, original in zip(spans, recorded, originals, strict=True)
-        if original is None or original.kind is not None
+        if original is None or original.span is not None
     ]
 
 
 def _restored(span: Span, source: RecordedSpan, original: TriviumSpan | None, ids: dict[str, str]) -> Span:
     parent = None if span.parent is None else ids.get(span.parent, span.parent)
-    if original is None or original.kind is None:
+    if original is None or original.span is None:
         return msgspec.structs.replace(span, parent=parent)
-    input_, output = map(source.attributes.get, semconv.CONTENTS[original.kind])
+    kind = original.span.kind
+    input_, output = map(source.attributes.get, semconv.CONTENTS[kind])
     return msgspec.structs.replace(
-        span,
-        id=ids.get(span.id, span.id),
+        original.span,
         parent=parent,
-        kind=original.kind,
-        name=original.name,
-        agent=original.agent,
-        ok=original.ok,
-        input=_content(input_, original.input, is_message=original.kind in {"agent", "llm"}),
-        output=_content(output, original.output, is_message=original.kind in {"agent", "llm"}),
-        usage=span.usage if original.kind == "llm" else None,
-        attributes=original.attributes,
+        start=span.start,
+        end=span.end,
+        input=_content(input_, original.input, is_message=kind in {"agent", "llm"}),
+        output=_content(output, original.output, is_message=kind in {"agent", "llm"}),
+        usage=span.usage if kind == "llm" else original.span.usage,
     )
 
 

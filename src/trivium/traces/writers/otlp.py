@@ -202,16 +202,10 @@ def _span_ids(trace: Trace, trace_id: str) -> dict[str, str]:
 
 def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> JsonObject:
     attributes = _convention_attributes(span)
-    original = trivium_attributes.TriviumSpan(
-        id=None if ids[span.id] == span.id else span.id,
-        kind=span.kind,
-        name=span.name,
-        agent=span.agent,
-        ok=span.ok,
-        input=_as(span.input),
-        output=_as(span.output),
-        attributes=span.attributes,
-    )
+    rest = msgspec.structs.replace(span, parent=None, start=None, end=None, input=None, output=None)
+    if span.kind == "llm":
+        rest = msgspec.structs.replace(rest, usage=None)
+    original = trivium_attributes.TriviumSpan(span=rest, input=_as(span.input), output=_as(span.output))
     attributes[semconv.TRIVIUM_SPAN] = json_text(original)
     made = {
         "traceId": trace_id,
@@ -260,7 +254,7 @@ def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> Jso
     _put(attributes, semconv.OUTPUT, export.output)
     if export.error is not None:
         attributes[semconv.ERROR_TYPE] = _UNKNOWN_ERROR
-    attributes[semconv.TRIVIUM_SPAN] = json_text(trivium_attributes.TriviumSpan(kind=None))
+    attributes[semconv.TRIVIUM_SPAN] = json_text(trivium_attributes.TriviumSpan(span=None))
     took = round((export.seconds or 0.0) * NANOSECONDS)
     made = {
         "traceId": trace_id,
