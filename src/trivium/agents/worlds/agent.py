@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -51,15 +52,11 @@ class AgentInWorlds:
         Raises:
             WorldFailure: If the world fails; the agent's answer is lost then.
         """
-        self._calls += 1
+        with self._in_time("was not made", None):
+            opened = await self._opened(request)
         try:
-            opened = await self._worlds.make(request)
-            self._check_reach(opened)
-        except asyncio.CancelledError:
-            what = "was not made before the attempt's time was over (limits.seconds)"
-            raise WorldFailure(f"the world {self._worlds.name} {what}") from None
-        try:
-            response = await self._called(request, opened)
+            within = msgspec.structs.replace(request, world=opened.world)
+            response = await _timed(self._agent, within)
         except WorldFailure:
             self._close_later(opened)
             raise
@@ -70,11 +67,8 @@ class AgentInWorlds:
         except BaseException:
             self._close_later(opened)
             raise
-        try:
+        with self._in_time("was not compared and closed", None):
             record = await self._ended(opened, request.case)
-        except asyncio.CancelledError:
-            what = "was not compared and closed before the attempt's time was over (limits.seconds)"
-            raise WorldFailure(f"the world {self._worlds.name} {what}") from None
         return msgspec.structs.replace(response, world=record)
 
     async def hold(self, request: Request, seconds: float, ask: Ask, user: User) -> Answered:
@@ -90,28 +84,33 @@ class AgentInWorlds:
             WorldFailure: If the world fails; what was said is lost then.
             BeginAgain: If a turn failed that should be tried again, but has been at work in the world.
         """
-        self._calls += 1
-        try:
-            opened = await asyncio.wait_for(self._worlds.make(request), seconds)
-            self._check_reach(opened)
-        except TimeoutError:
-            what = f"was not made within {seconds:g} s (limits.seconds)"
-            raise WorldFailure(f"the world {self._worlds.name} {what}") from None
+        with self._in_time("was not made", seconds):
+            opened = await asyncio.wait_for(self._opened(request), seconds)
         try:
             within = msgspec.structs.replace(request, world=opened.world)
             held = await converse(ask, within, _InTurns(self._agent, self._worlds, opened.watch), user)
         except BaseException:
             self._close_later(opened)
             raise
-        try:
+        with self._in_time("was not compared and closed", seconds):
             record = await asyncio.wait_for(self._ended(opened, request.case), seconds)
-        except TimeoutError:
-            what = f"was not compared and closed within {seconds:g} s (limits.seconds)"
-            raise WorldFailure(f"the world {self._worlds.name} {what}") from None
         return held._replace(response=msgspec.structs.replace(held.response, world=record))
 
-    def _check_reach(self, opened: OpenWorld) -> None:
-        """Warn once of a program that gets nothing of a world that is only in memory."""
+    @contextmanager
+    def _in_time(self, what: str, seconds: float | None) -> Iterator[None]:
+        """Say what a world did not do in its time; without a limit, the end of the attempt cancels it."""
+        try:
+            yield
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if isinstance(error, TimeoutError) == (seconds is None):
+                raise
+            limit = "before the attempt's time was over" if seconds is None else f"within {seconds:g} s"
+            raise WorldFailure(f"the world {self._worlds.name} {what} {limit} (limits.seconds)") from None
+
+    async def _opened(self, request: Request) -> OpenWorld:
+        """Make a world. Warn once of a program that gets nothing of one that is only in memory."""
+        self._calls += 1
+        opened = await self._worlds.make(request)
         if self._in_files and opened.world.path is None and not self._told:
             self._told = True
             log.warning(
@@ -119,9 +118,7 @@ class AgentInWorlds:
                 "world of JSON, SQLite or a folder, or of the tv.World(state, path=…) that a factory returns",
                 *(self._worlds.name, self.name),
             )
-
-    async def _called(self, request: Request, opened: OpenWorld) -> AgentResponse:
-        return await _timed(self._agent, msgspec.structs.replace(request, world=opened.world))
+        return opened
 
     async def _ended(self, opened: OpenWorld, case: Case) -> Any:
         try:

@@ -6,6 +6,7 @@ Inspect has compressed with Zstandard since 2026, which Python's own ``zipfile``
 import lzma
 import re
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -43,6 +44,12 @@ _UNREADABLE = (
     ValueError,
     struct.error,
 )
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """What a member that cannot be unpacked raises; a small one of Zstandard may ask for all memory."""
+    zstandard = sys.modules.get("zstandard")
+    return _UNREADABLE if zstandard is None else (*_UNREADABLE, zstandard.ZstdError, MemoryError)
 
 
 class Archive:
@@ -107,7 +114,7 @@ class Archive:
             content = b"".join(self._pieces(info, limit + 1))
         except (InputError, MissingExtra):
             raise
-        except _UNREADABLE as error:
+        except _unreadable() as error:
             raise TraceError(self._path, f'its member "{name}" cannot be unpacked: {error}') from error
         if len(content) > limit:
             raise TraceError(self._path, f'its member "{name}" holds more than {limit:,} bytes')
@@ -133,31 +140,8 @@ class Archive:
             raise zipfile.BadZipFile("no local header where the directory says")
         self._file.seek(name_length + extra_length, 1)
         packed = self._file.read(min(info.compress_size, MAX_FILE_BYTES))
-        reader: Any = zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(
-            packed, read_across_frames=True
-        )
-        return cast("IO[bytes]", _Zstandard(reader))
-
-
-class _Zstandard:
-    """A Zstandard stream that raises BadZipFile for its errors."""
-
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._reader.close()
-
-    def read(self, most: int) -> bytes:
-        import zstandard
-
-        try:
-            return bytes(self._reader.read(most))
-        except (zstandard.ZstdError, MemoryError) as error:
-            raise zipfile.BadZipFile(str(error)) from error
+        decompressor = zstandard.ZstdDecompressor(max_window_size=2**27)
+        return cast("IO[bytes]", decompressor.stream_reader(packed, read_across_frames=True))
 
 
 _HEADERS = ("header.json", "_journal/start.json")
