@@ -239,17 +239,24 @@ def optimal_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> tupl
     def harmonic(k: Floats) -> Floats:  # up to a constant
         return np.asarray(digamma(k + 1) if ranking.weighted else table[k.astype(np.int64)])
 
-    aurc, augrc = np.zeros((2, n_items.size))
-    least, mean = np.full((2, n_items.size), np.nan)
-    for value, added, lost, accepted, loss in ranking.blocks(weights):
-        rest = loss[:-1] - value * accepted[:-1]
-        aurc += lost.sum(axis=0) + np.einsum("pb,pb->b", rest, np.diff(harmonic(accepted), axis=0))
-        augrc += np.einsum("pb,pb->b", added, loss[:-1] + loss[1:])
-        least = np.fmin(least, np.where(added > 0, value, np.inf).min(axis=0))
-        with np.errstate(invalid="ignore"):
-            mean = loss[-1] / accepted[-1]
-    ends = (least - mean) / 2
-    return (aurc + ends) / n_items, np.where(np.isnan(mean), np.nan, augrc / (2 * n_items * n_items))
+    starts = ranking.starts(weights)
+    accepted, loss = starts[:, :-1]
+    aurc, augrc = np.zeros((2, *accepted.shape))
+    least = np.full(weights.shape[1], np.inf)
+    for value, added, lost in ranking.added(weights):
+        for v, w, more in zip(value, added, lost, strict=True):
+            after, summed = accepted + w, loss + more
+            step = harmonic(after) - harmonic(accepted)
+            aurc += more + (loss - v * accepted) * step
+            augrc += w * (loss + summed)
+            least = np.minimum(least, np.where(w > 0, v, np.inf).min(axis=0))
+            accepted, loss = after, summed
+    some = starts[0, -1] > 0
+    with np.errstate(invalid="ignore"):
+        ends = (least - starts[1, -1] / np.where(some, starts[0, -1], 1)) / 2
+        aurc_all = (aurc.sum(axis=0) + ends) / n_items
+    augrc_all = augrc.sum(axis=0) / (2 * n_items * n_items)
+    return np.where(some, aurc_all, np.nan), np.where(some, augrc_all, np.nan)
 
 
 def lower_hull_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> Floats:
@@ -259,15 +266,18 @@ def lower_hull_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> F
 
     Args and shapes are those of :func:`optimal_areas`; the ranking is the curve's own.
     """
-    blocks = [(b.added.copy(), b.accepted[1:].copy(), b.loss[1:].copy()) for b in ranking.blocks(weights)]
-    if not blocks:
-        return np.full(n_items.size, np.nan)
-    added, accepted, loss = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    added = list(ranking.added(weights))
+    # Concatenate the lanes, each from its first working point.
+    w, lost = (
+        np.concatenate(parts).transpose(1, 0, 2) for parts in ([a[1] for a in added], [a[2] for a in added])
+    )
+    w, lost = w.reshape(-1, n_items.size), lost.reshape(-1, n_items.size)
+    accepted, loss = np.cumsum(w, axis=0), np.cumsum(lost, axis=0)
     return np.array(
         [
-            _hull_area(accepted[there, b] / n, loss[there, b] / accepted[there, b])
-            for b, n in enumerate(n_items)
-            for there in [added[:, b] > 0]
+            _hull_area(accepted[there, b] / n_items[b], loss[there, b] / accepted[there, b])
+            for b in range(n_items.size)
+            for there in [w[:, b] > 0]
         ]
     )
 

@@ -127,8 +127,13 @@ class WeightedMetrics:
             self.at_once = min(self.at_once, chunk_size(groups))
         if "aurc_achievable" in requested.names:
             self.at_once = min(self.at_once, chunk_size(codes.size + 1))  # the hull needs every point at once
-        self.curve = Ranking.of(codes, loss, -confidence, groups=groups, weights=each)
-        self.best = Ranking.of(codes, loss, loss, groups=groups, weights=each) if needs_best else None
+        at_once = self.at_once
+        self.curve = Ranking.of(codes, loss, -confidence, groups=groups, at_once=at_once, weights=each)
+        self.best = (
+            Ranking.of(codes, loss, loss, groups=groups, at_once=at_once, weights=each)
+            if needs_best
+            else None
+        )
 
     def values(self, weights: Counts, *, empty_is_zero: bool = False) -> Floats:
         """Compute the metrics under each weighting, shape (metrics, b); NaN where undefined.
