@@ -45,7 +45,6 @@ lint: $(TEST)/.installed
 	$(TEST)/bin/ruff format --check
 	$(TEST)/bin/mypy
 	$(TEST)/bin/lint-imports
-	$(TEST)/bin/python -m tests.structure --sizes
 
 # Compiles the tests and all that they import, while lint runs on the other core: else each process would do it itself.
 collect: $(TEST)/.installed

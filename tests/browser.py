@@ -3,7 +3,7 @@
 import importlib.util
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,15 +42,33 @@ def opened_browser() -> Iterator["Browser"]:
         opened.close()
 
 
+_OPEN = pytest.StashKey[tuple[ExitStack, Any]]()
+_NEXT = pytest.StashKey[pytest.Item | None]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Remember which test comes next."""
+    item.session.stash[_NEXT] = nextitem
+
+
 @pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    """One browser for the tests of a module.
+def browser(request: pytest.FixtureRequest) -> Iterator["Browser"]:
+    """One browser for the tests of a module, and of the next one if that begins with it.
 
     Not for the whole session: while it is open, Playwright's event loop counts as running in this thread, and
     every ``asyncio.run`` of a later module would be refused.
     """
-    with opened_browser() as opened:
-        yield opened
+    session = request.session
+    if _OPEN not in session.stash:
+        stack = ExitStack()
+        session.stash[_OPEN] = stack, stack.enter_context(opened_browser())
+    stack, opened = session.stash[_OPEN]
+    yield opened
+    following = session.stash[_NEXT]
+    if session.shouldstop or session.shouldfail or "browser" not in getattr(following, "fixturenames", ()):
+        del session.stash[_OPEN]
+        stack.close()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests.browser import browser, page
+from tests.browser import browser, page, pytest_runtest_teardown
 from tests.cpu_budget import CpuBudget
 from tests.encoders import minilm_folder, minilm_onnx_folder, tiny_folder, tiny_onnx_folder
 from tests.store.postgres import postgres_url
@@ -27,6 +27,7 @@ __all__ = [
     "minilm_onnx_folder",
     "page",
     "postgres_url",
+    "pytest_runtest_teardown",
     "run_benchmark",
     "tiny_folder",
     "tiny_onnx_folder",
@@ -81,6 +82,14 @@ _TOGETHER = {
         "tests/test_real_data.py",
     ),
     "Ray": ("tests/runs/ray/",),
+    "a browser": (
+        "tests/reports/html/test_in_a_browser.py",
+        "tests/web/pages/test_drill_in_a_browser.py",
+        "tests/web/pages/test_hostile_texts_in_a_browser.py",
+        "tests/web/pages/test_in_a_browser.py",
+        "tests/web/pages/test_people_in_a_browser.py",
+        "tests/web/test_pictures.py",
+    ),
 }
 
 
@@ -131,6 +140,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if placed := [item.nodeid for item in session.items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"the name of a test has an address: {placed[0]}")
     gc.freeze()
+    gc.set_threshold(10_000, 10, 10)  # at Python's 700, every twentieth second of the tests is spent on it
 
 
 class _Modules:

@@ -19,7 +19,7 @@ from trivium.store.live_records import Choice, TraceBounds
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 
-KILLS = 12
+KILLS = 8
 SPANS = 4
 
 

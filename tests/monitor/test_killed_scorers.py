@@ -17,7 +17,7 @@ from trivium.store.live_counts import counts_of
 from trivium.store.store import Store
 
 METRICS = ["completed", "tool_success", "loop_free"]
-ROUNDS = 15
+ROUNDS = 10
 SAMPLES = 150
 
 

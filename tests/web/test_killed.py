@@ -33,7 +33,7 @@ from trivium.web.services import Services
 
 EXPORTERS = 2
 SPANS = 3
-KILLS = int(os.environ.get("KILLS", "6"))
+KILLS = int(os.environ.get("KILLS", "4"))
 
 
 def child(function: Callable[[], None]) -> int:
@@ -134,7 +134,7 @@ def kill_again_and_again(url: str, kills: int) -> None:
 def test_exporters_lose_nothing_to_a_server_that_is_killed(any_url):
     with Store(any_url):
         pass
-    kills = KILLS if any_url.startswith("sqlite") else 3
+    kills = KILLS if any_url.startswith("sqlite") else 2
     command = f"from tests.web import test_killed; test_killed.kill_again_and_again({any_url!r}, {kills})"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -131,17 +131,14 @@ class Gallery:
 
 
 @contextmanager
-def gallery() -> Iterator[Gallery]:
-    """The pages of a new shop, in a browser of their own."""
+def gallery(browser: Any) -> Iterator[Gallery]:
+    """The pages of a new shop."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Store(f"sqlite:///{folder}/store.db") as store,
     ):
         shop = filled(store)
-        with (
-            Served(store, monitors(), receiving=False, clock=lambda: NOW) as site,
-            opened_browser() as browser,
-        ):
+        with Served(store, monitors(), receiving=False, clock=lambda: NOW) as site:
             yield Gallery(site, shop, browser)
 
 
@@ -170,12 +167,12 @@ def complaint(name: str, now: Image.Image, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def shown() -> Iterator[Gallery]:
+def shown(request: pytest.FixtureRequest) -> Iterator[Gallery]:
     """The gallery, where it can be compared with what is kept."""
     kept = json.loads(MADE_WITH.read_text(encoding="utf-8"))
     if environment() != kept:
         pytest.skip(f"the pictures were made with {kept}, and here is {environment()}")
-    with gallery() as opened:
+    with gallery(request.getfixturevalue("browser")) as opened:
         yield opened
 
 
@@ -208,7 +205,11 @@ def test_what_a_person_sees_is_noticed(shown, tmp_path, change):
 
 def remade() -> None:
     """Write the pictures that look another way now, and say which."""
-    with gallery() as opened, tempfile.TemporaryDirectory() as folder:
+    with (
+        opened_browser() as browser,
+        gallery(browser) as opened,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         same = MADE_WITH.exists() and json.loads(MADE_WITH.read_text(encoding="utf-8")) == environment()
         wanted = set()
         for name in opened.pages:
