@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from trivium.errors import Problem, TraceError
 from trivium.formats.inspect_log.archive import Log
-from trivium.traces.conversation import unread_parts, unread_problems
+from trivium.traces.conversation import texts_of, unread_parts, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.chat import trace_of_chat
 from trivium.traces.readers.json_input import read_usage, seconds, text
@@ -226,15 +226,8 @@ def completion_of(output: Any) -> str | None:
     if isinstance(completion, str) and completion:
         return completion
     choices = dicts(dict_(output).get("choices"))
-    return text_of(dict_(choices[0].get("message")).get("content")) if choices else None
-
-
-def text_of(content: Any) -> str | None:
-    """The texts of a message's content, joined, or None."""
-    if isinstance(content, str):
-        return content or None
-    parts = [part["text"] for part in dicts(content) if isinstance(part.get("text"), str)]
-    return "\n".join(parts) or None
+    content = texts_of(dict_(choices[0].get("message")).get("content")) if choices else None
+    return content if isinstance(content, str) and content else None
 
 
 def opens(path: Path, head: bytes) -> bool:

@@ -4,11 +4,12 @@ Attributes that mean the same in different conventions, or in versions of one, a
 other attributes are ignored. ``docs/trace-formats.md#otlp`` says the same in the words of its readers.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from trivium.any_object import encode, plain_text
 from trivium.traces.trace import SpanKind
 from trivium.values import JsonObject
 
@@ -293,3 +294,29 @@ IS_REMOTE: Final = 0x300
 def is_remote(flags: Any) -> bool:
     """Whether the flags of a span say that its parent is in another process."""
     return isinstance(flags, int) and flags & IS_REMOTE == IS_REMOTE
+
+
+def tagged_value(value: Any, text: Callable[[str], str] = plain_text) -> JsonObject:
+    """The value of an attribute as OTLP/JSON has it; values of other types are converted first.
+
+    Args:
+        value: Any object.
+        text: Makes the text that is written of one.
+    """
+    kind = type(value)
+    if kind is str:
+        return {"stringValue": text(value)}
+    if kind is bool:
+        return {"boolValue": value}
+    if kind is int and value.bit_length() < 64:  # the range of OTLP's integers
+        return {"intValue": str(value)}
+    if kind is float:
+        return {"doubleValue": value}
+    if kind is list or kind is tuple:
+        return {"arrayValue": {"values": [tagged_value(each, text) for each in value]}}
+    if kind is dict:
+        values = [{"key": plain_text(key), "value": tagged_value(each, text)} for key, each in value.items()]
+        return {"kvlistValue": {"values": values}}
+    if kind is int or value is None:
+        return {"stringValue": "" if value is None else plain_text(value)}
+    return tagged_value(msgspec.json.decode(encode(value)), text)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trivium.any_object import encode, plain_text
+from trivium.any_object import plain_text
 from trivium.errors import MissingExtra
 from trivium.traces.opentelemetry import semconv
-from trivium.traces.opentelemetry.semconv import IS_REMOTE, RecordedSpan, recognised
+from trivium.traces.opentelemetry.semconv import IS_REMOTE, RecordedSpan, recognised, tagged_value
 from trivium.traces.recording.collector import CURRENT, Collector, OtelHooks, collector
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import RotatingFile
@@ -297,8 +297,9 @@ def _span(otel_span: OtelSpan, content: Content | None) -> JsonObject:
 
 def _attributes(attributes: Mapping[str, Any], content: Content | None) -> list[JsonObject]:
     named = [(plain_text(key), value) for key, value in attributes.items()]
+    text = plain_text if content is None else content.text
     return [
-        {"key": key, "value": _value(value, content)}
+        {"key": key, "value": tagged_value(value, text)}
         for key, value in named
         if content is not None
         or not (_holds_text(value) and any(part in key.lower() for part in _CONTENT_WORDS))
@@ -307,27 +308,6 @@ def _attributes(attributes: Mapping[str, Any], content: Content | None) -> list[
 
 def _holds_text(value: Any) -> bool:
     return not isinstance(value, bool | int | float)
-
-
-def _value(value: Any, content: Content | None) -> JsonObject:
-    """Encode a value for OTLP/JSON. Values of other types, such as a subclass of str, are converted first."""
-    kind = type(value)
-    if kind is str:
-        return {"stringValue": plain_text(value) if content is None else content.text(value)}
-    if kind is bool:
-        return {"boolValue": value}
-    if kind is int and value.bit_length() < 64:  # the range of OTLP's integers
-        return {"intValue": str(value)}
-    if kind is float:
-        return {"doubleValue": value}
-    if kind is list or kind is tuple:
-        return {"arrayValue": {"values": [_value(each, content) for each in value]}}
-    if kind is dict:
-        values = [{"key": plain_text(key), "value": _value(each, content)} for key, each in value.items()]
-        return {"kvlistValue": {"values": values}}
-    if kind is int or value is None:
-        return {"stringValue": "" if value is None else plain_text(value)}
-    return _value(msgspec.json.decode(encode(value)), content)
 
 
 OtelHooks.listen = listen_to_global_provider

@@ -124,7 +124,6 @@ _FAILED = 2
 _OPERATIONS = {"agent": "invoke_agent", "tool": "execute_tool", "llm": "chat"}
 _UNKNOWN_ERROR = "_OTHER"
 """The conventions' error type for an error without a type."""
-_INT64 = 2**63
 
 
 def resource_spans(exports: Iterable[TraceToExport]) -> Iterator[ResourceSpans]:
@@ -299,19 +298,11 @@ def _digits(moment: int | None) -> str | None:
 
 
 def _attributes(named: Mapping[str, Any]) -> list[JsonObject]:
-    return [{"key": key, "value": _value(value)} for key, value in named.items() if value is not None]
-
-
-def _value(value: Any) -> JsonObject:
-    if isinstance(value, str):
-        return {"stringValue": value}
-    if isinstance(value, bool):
-        return {"boolValue": value}
-    if isinstance(value, int) and -_INT64 <= value < _INT64:
-        return {"intValue": str(value)}
-    if isinstance(value, int | float):
-        return {"doubleValue": float(value)}
-    return {"stringValue": json_text(value)}
+    return [
+        {"key": key, "value": semconv.tagged_value(value)}
+        for key, value in named.items()
+        if value is not None
+    ]
 
 
 _LENGTH_BYTES = 4
