@@ -53,19 +53,15 @@ _RECEIVERS = ("to", "to_agent", "receiver")
 class Interaction:
     """A message between agents, and the tool call that carried it out once they are paired."""
 
-    sender: str
-    receiver: str
-    type: str
-    query: Any = None
+    message: Message
     task: str | None = None
-    time: float | None = None
     call: Span | None = None
     repeated: bool = False  # by a coordination event
 
     @property
     def starts_a_run(self) -> bool:
         """Whether it makes the receiver start a run."""
-        return self.type == "task_request"
+        return self.message.type == "task_request"
 
 
 def interactions_of(document: JsonObject, graph: Any, problems: list[TraceProblem]) -> list[Interaction]:
@@ -77,19 +73,17 @@ def interactions_of(document: JsonObject, graph: Any, problems: list[TraceProble
             what = f"agent_interactions[{index}] has no sender or no receiver; it was left out"
             problems.append(TraceProblem(kind="bad_message", what=what))
             continue
-        interactions.append(
-            Interaction(
-                sender=sender,
-                receiver=receiver,
-                type=_type(item.get("type"), "task_request"),
-                query=item.get("query"),
-                task=text(item, "task_type"),
-                time=seconds(item.get("timestamp")),
-            )
+        message = Message(
+            sender=sender,
+            receiver=receiver,
+            type=_type(item.get("type"), "task_request"),
+            time=seconds(item.get("timestamp")),
+            content=item.get("query"),
         )
-    stated = {(interaction.sender, interaction.receiver) for interaction in interactions}
+        interactions.append(Interaction(message, text(item, "task_type")))
+    stated = {(each.message.sender, each.message.receiver) for each in interactions}
     return interactions + [
-        Interaction(sender=sender, receiver=receiver, type="task_request")
+        Interaction(Message(sender=sender, receiver=receiver))
         for sender, receiver in _delegations(graph)
         if (sender, receiver) not in stated
     ]
@@ -107,38 +101,24 @@ def messages_of(interactions: list[Interaction], document: JsonObject, *, first:
         document: The trace, for its coordination events.
         first: The agent that acted first: the sender of events that name none.
     """
-    answered = {
-        (interaction.receiver, interaction.sender)
-        for interaction in interactions
-        if interaction.type == "result_delivery"
-    }
+    sent = [interaction.message for interaction in interactions]
+    answered = {(each.receiver, each.sender) for each in sent if each.type == "result_delivery"}
     messages = []
-    for interaction in interactions:
-        time = interaction.call.start if interaction.call else interaction.time
-        messages.append(_message(interaction, time))
-        if interaction.call is not None and (interaction.sender, interaction.receiver) not in answered:
+    for message, call in [(interaction.message, interaction.call) for interaction in interactions]:
+        messages.append(message if call is None else msgspec.structs.replace(message, time=call.start))
+        if call is not None and (message.sender, message.receiver) not in answered:
             messages.append(
                 Message(
-                    sender=interaction.receiver,
-                    receiver=interaction.sender,
+                    sender=message.receiver,
+                    receiver=message.sender,
                     type="result_delivery",
-                    time=interaction.call.end,
+                    time=call.end,
                 )
             )
     messages += _events(document, interactions, first or "manager")
     if all(message.time is not None for message in messages):
         messages.sort(key=lambda message: message.time or 0.0)
     return messages
-
-
-def _message(interaction: Interaction, time: float | None) -> Message:
-    return Message(
-        sender=interaction.sender,
-        receiver=interaction.receiver,
-        type=interaction.type,
-        time=time,
-        content=interaction.query,
-    )
 
 
 def _events(document: JsonObject, interactions: list[Interaction], first: str) -> Iterator[Message]:
@@ -160,12 +140,12 @@ def _events(document: JsonObject, interactions: list[Interaction], first: str) -
 
 
 def _repeats(event: JsonObject, target: str, word: str, interaction: Interaction) -> bool:
+    message = interaction.message
     return (
         not interaction.repeated
-        and interaction.receiver == target
-        and interaction.type == word
-        and text(event, *_SENDERS) in (None, interaction.sender)
-        and event.get("query", interaction.query) == interaction.query
+        and (message.receiver, message.type) == (target, word)
+        and text(event, *_SENDERS) in (None, message.sender)
+        and event.get("query", message.content) == message.content
         and event.get("task_type", interaction.task) == interaction.task
     )
 
@@ -375,7 +355,7 @@ def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> 
     interactions = interactions_of(document, graph, problems)
     _pair(calls, interactions)
     delegated = {
-        _run_id(index): interaction
+        f"delegation-{index}": interaction
         for index, interaction in enumerate(interactions)
         if interaction.starts_a_run
     }
@@ -407,10 +387,6 @@ def _call(index: int, item: JsonObject) -> Span:
     )
 
 
-def _run_id(index: int) -> str:
-    return f"delegation-{index}"
-
-
 def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
     """Pair each delegation with the call that carried it out.
 
@@ -419,13 +395,10 @@ def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
     its first one of any type. A call that raised was not logged, so a delegation may have no call.
     """
     for call in sorted((call for call in calls if call.name.startswith(DELEGATING)), key=start_time):
-        free = [
-            interaction
-            for interaction in interactions
-            if interaction.call is None and interaction.starts_a_run and interaction.sender == call.agent
-        ]
+        open_ones = [each for each in interactions if each.call is None and each.starts_a_run]
+        free = [each for each in open_ones if each.message.sender == call.agent]
         task = call.name.removeprefix(DELEGATING)
-        for interaction in [interaction for interaction in free if interaction.task == task][:1] or free[:1]:
+        for interaction in [each for each in free if each.task == task][:1] or free[:1]:
             interaction.call = call
 
 
@@ -438,7 +411,7 @@ def _with_parent(call: Span, delegated: dict[str, Interaction]) -> Span:
     runs = [
         (run, interaction.call)
         for run, interaction in delegated.items()
-        if interaction.receiver == call.agent
+        if interaction.message.receiver == call.agent
     ]
     around = [(start_time(outer), run) for run, outer in runs if outer is not None and _encloses(outer, call)]
     vague = [run for run, outer in runs if outer is None or (call.start is None and outer.id != call.id)]
@@ -459,11 +432,10 @@ def _inferred_runs(
     placed: list[Span], interactions: list[Interaction], stated: tuple[float | None, float | None]
 ) -> dict[str, Span]:
     """Infer a run for every agent that acts or delegates outside the runs delegated to it."""
-    receivers = {interaction.receiver for interaction in interactions if interaction.starts_a_run}
+    receivers = {each.message.receiver for each in interactions if each.starts_a_run}
     actors = dict.fromkeys(call.agent or "" for call in placed if call.parent is None)
-    actors |= dict.fromkeys(
-        interaction.sender for interaction in interactions if interaction.sender not in receivers
-    )
+    senders = (interaction.message.sender for interaction in interactions)
+    actors |= dict.fromkeys(sender for sender in senders if sender not in receivers)
     runs = {}
     for actor in actors:
         calls = [call for call in placed if call.parent is None and call.agent == actor]
@@ -477,19 +449,19 @@ def _inferred_runs(
 def _delegated_runs(delegated: dict[str, Interaction], inferred: dict[str, Span]) -> list[Span]:
     runs = []
     for run, interaction in delegated.items():
-        call = interaction.call
-        asker = inferred.get(interaction.sender)
+        call, message = interaction.call, interaction.message
+        asker = inferred.get(message.sender)
         runs.append(
             Span(
                 id=run,
                 kind="agent",
-                name=interaction.receiver,
-                agent=interaction.receiver,
+                name=message.receiver,
+                agent=message.receiver,
                 parent=call.id if call else asker.id if asker else None,
                 start=call.start if call else None,
                 end=call.end if call else None,
                 ok=call.ok if call else None,
-                input=interaction.query,
+                input=message.content,
             )
         )
     return runs
