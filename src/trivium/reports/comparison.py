@@ -37,7 +37,7 @@ from trivium.reports.wording import (
     signed,
     signed_interval,
 )
-from trivium.runs.comparing.comparison import OF_A_QUESTION, Calls, Comparison, MetricDelta, Word, WrongRates
+from trivium.runs.comparing.comparison import OF_A_QUESTION, Calls, Comparison, MetricDelta, Word
 from trivium.runs.comparing.decision import listed
 from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.runs.summary import further_cases_needed
@@ -367,7 +367,7 @@ def policy_sentence(comparison: Comparison) -> str:
             f"Policy balanced: {lost} {comparison.margin:g} with a probability of {between} (above "
             f"{share(how.costs.threshold)} it fails); {by_proof}"
         )
-    return f"{sentence}{_wrong(comparison.wrong)}{_learned(comparison.prior)}"
+    return f"{sentence}{_wrong(comparison)}{_learned(comparison.prior)}"
 
 
 def called(comparison: Comparison, side: str) -> str:
@@ -407,15 +407,19 @@ def another_user_sentence(comparison: Comparison) -> str:
     )
 
 
-def _wrong(rates: WrongRates | None) -> str:
+def _wrong(comparison: Comparison) -> str:
     """How often the policy was wrong in trials; empty if unknown."""
+    rates, deciding = comparison.wrong, comparison.metrics[comparison.decided_by[0]]
     if rates is None:
         return ""
+    kind = "cases" if deciding.groups == deciding.n else "groups"
+    here = "" if deciding.groups == rates.cases else f" (here {deciding.groups:,} {kind})"
     kinds = [(rates.ship, rates.losses, "losses shipped"), (rates.block, 1 - rates.losses, "others blocked")]
     told = [f"{100 * rate:.0f} of {100 * all_:.0f} {what}" for rate, all_, what in kinds if rate]
     wrong = f"wrong in {100 * (rates.ship + rates.block):.0f} of 100" if told else "hardly ever wrong"
     open_ = f", and left {100 * rates.undecided:.0f} of 100 open" if rates.undecided else ""
-    return f" With {rates.cases} cases it was {wrong}{f' ({listed(told)})' if told else ''} in trials{open_}."
+    said = f"it was {wrong}{f' ({listed(told)})' if told else ''}{open_}"
+    return f" In trials with {rates.cases} independent cases{here} {said}."
 
 
 def _learned(prior: DifferencePrior) -> str:

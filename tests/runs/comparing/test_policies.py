@@ -217,20 +217,28 @@ def test_the_trial_with_the_most_cases_that_are_no_more_counts():
     [
         (
             "balanced",
-            "With 20 cases it was wrong in 25 of 100 (21 of 32 losses shipped and 4 of 68 others blocked)",
+            "wrong in 25 of 100 (21 of 32 losses shipped and 4 of 68 others blocked).",
         ),
-        ("proof", "With 20 cases it was hardly ever wrong in trials, and left 98 of 100 open."),
-        ("strict", "With 20 cases it was wrong in 67 of 100 (67 of 68 others blocked) in trials."),
+        (
+            "proof",
+            "hardly ever wrong, and left 98 of 100 open.",
+        ),
+        (
+            "strict",
+            "wrong in 67 of 100 (67 of 68 others blocked).",
+        ),
     ],
 )
 def test_an_answer_says_how_often_its_policy_is_wrong(store, policy, told_so):
     found = tv.compare(*told(store, 1), policy=policy)
     assert found.wrong == wrong_rates(DecideSettings(policy=policy), 40)
-    assert told_so in " ".join(as_text(found).split())
-    assert "in trials" not in as_text(tv.compare(*told(store, 1, cases=4), policy=policy))
+    before = "In trials with 20 independent cases (here 40 cases) it was"
+    assert f"{before} {told_so}" in " ".join(as_text(found).split())
+    assert "In trials" not in as_text(tv.compare(*told(store, 1, cases=4), policy=policy))
 
 
 def test_cases_of_few_groups_count_as_so_many(store):
     groups = {f"q{i}": f"g{i % 30}" for i in range(60)}
     found = tv.compare(*told(store, 1, cases=60, groups=groups))
     assert found.wrong == wrong_rates(DecideSettings(), 20)
+    assert "with 20 independent cases (here 30 groups)" in " ".join(as_text(found).split())
