@@ -274,7 +274,7 @@ class Worlds:
                 made = opened.world.call(call.name, **(call.arguments or {}))
                 if inspect.iscoroutine(made):
                     asyncio.run(made)
-            copied, problem, _ = opened.watch.copied()
+            copied, problem, _ = opened.watch.copied(None)
         finally:
             self._closed(opened)
         if problem is not None:
@@ -326,7 +326,13 @@ def _loaded_tools(spec: str) -> dict[str, Tool]:
 def _mocks(settings: MockSettings) -> Mocks:
     functions = () if settings.functions is None else load_object(settings.functions, what="functions")
     try:
-        return Mocks.of(settings, functions)
+        return Mocks(
+            settings.calls,
+            match=settings.match,
+            functions=functions,
+            latency=settings.latency,
+            faults=settings.faults,
+        )
     except (TypeError, ValueError) as error:
         raise AgentError(settings.functions or "world.mocks", str(error)) from error
 

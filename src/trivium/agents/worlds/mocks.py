@@ -20,7 +20,7 @@ from trivium.agents.worlds.state import same, shown_value
 from trivium.agents.worlds.world import Tool, named_tools
 from trivium.any_object import encode
 from trivium.errors import InputError, Problem, TraceError
-from trivium.suites.world_settings import FaultRates, MockSettings
+from trivium.suites.world_settings import FaultRates
 from trivium.traces.readers.collection import read_trace_file
 from trivium.traces.trace import Trace
 from trivium.values import JsonObject, json_text, resolved, text_or_json
@@ -100,17 +100,6 @@ class Mocks:
         for each in calls:
             for call in _calls_of(each):
                 self._recorded.setdefault(call.name, []).append(call)
-
-    @classmethod
-    def of(cls, settings: MockSettings, functions: Iterable[Tool] | Mapping[str, Tool]) -> "Mocks":
-        """Make the mocks of a suite."""
-        return cls(
-            settings.calls,
-            match=settings.match,
-            functions=functions,
-            latency=settings.latency,
-            faults=settings.faults,
-        )
 
     def tools(self, real: Mapping[str, Tool], *, seed: int, counts: Counter[str]) -> dict[str, Tool]:
         """Return the tools of one attempt.

@@ -66,7 +66,7 @@ class Watch:
 
     def begin(self, case: Case) -> None:
         """Copy the start, and look at what must never be so from now on."""
-        self._before, self._problem, _ = self._copied(None)
+        self._before, self._problem, _ = self.copied(None)
         never = case.expect.never
         if never is None or not (never.changes or never.values or never.query or never.function):
             return
@@ -104,7 +104,7 @@ class Watch:
     def turn_begins(self, turn: int) -> tuple[int, Any]:
         """Return what :meth:`untouched` has to know."""
         self._turn = turn
-        return self._number, self._copied(self._in_file)[0]
+        return self._number, self.copied(self._in_file)[0]
 
     def turn_ends(self) -> None:
         """Look at what must never be so after a turn."""
@@ -114,7 +114,7 @@ class Watch:
     def untouched(self, begun: tuple[int, Any]) -> bool:
         """Whether no tool was called and the state is the same since the turn began."""
         number, before = begun
-        now = self._copied(self._in_file)[0]
+        now = self.copied(self._in_file)[0]
         return self._number == number and before is not NOTHING and now is not NOTHING and same(before, now)
 
     def _look(self, when: str) -> None:
@@ -151,19 +151,20 @@ class Watch:
             return StateCheck(what=found.what, ok=True, reason=why)
         return found
 
-    def copied(self) -> tuple[Any, str | None, bool]:
-        """The state as JSON; why it has none, and whether that is the agent's fault."""
-        return self._copied(self._in_file)
-
     def _end(self, in_file: Path | None, *, copied: bool = True) -> End:
         """The state as it is now."""
-        after, problem, broken = self._copied(in_file) if copied else (NOTHING, "it was not copied", False)
+        after, problem, broken = self.copied(in_file) if copied else (NOTHING, "it was not copied", False)
         state = self._world.state if in_file is None else after
         broken = broken and self._problem is None
         problem = self._problem or problem
         return End(state, self._before, after, problem, broken, self._database, self._replay)
 
-    def _copied(self, in_file: Path | None) -> tuple[Any, str | None, bool]:
+    def copied(self, in_file: Path | None) -> tuple[Any, str | None, bool]:
+        """The state as JSON; why it has none, and whether that is the agent's fault.
+
+        Args:
+            in_file: The file that holds it; None takes what the agent was given.
+        """
         database = self._database
         try:
             if in_file is not None:
