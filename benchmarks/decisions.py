@@ -373,7 +373,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer comparisons: under a minute")
     parser.add_argument("--picture", type=Path, help="SVG file to draw")
     given = parser.parse_args()
-    count, until, confirmed = sized((300, 30, 15) if given.quick else (1_500, 150, 300), (20, 4, 1))
+    count, until, confirmed = sized((300, 30, 15) if given.quick else (1_500, 150, 300), (8, 2, 1))
     measured = measure(same() | changed(), count, until)
     tables = {
         "Wrong ships + wrong blocks of 100, by the share of comparisons of a version with itself": by_share,

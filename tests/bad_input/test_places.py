@@ -45,7 +45,7 @@ def test_closed_streams_are_no_file_of_ours(folder, closed):
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no device that is full")
 @pytest.mark.parametrize(
-    "words", [["export"], ["show", "--json"], ["list"], ["--help"], ["traces", "import", "trace.json"]]
+    "words", [["export"], ["show", "--json"], ["--help"], ["traces", "import", "trace.json"]]
 )
 def test_standard_output_on_a_full_disk_ends_with_2(folder, words):
     (folder.path / "trace.json").write_text('{"spans": [{"id": "1", "kind": "agent", "name": "a"}]}')

@@ -108,7 +108,7 @@ def test_a_day_of_tau_bench_with_a_broken_tool():
 
 
 def test_a_day_of_agents_eval_with_a_broken_tool():
-    traces = shared_traces("agents-eval/mas/*/trace.json") * 8
+    traces = shared_traces("agents-eval/mas/*/trace.json") * 4
     found = replayed(broken(traces, tool="get_paper_content"))
     assert found.messages[0].origin.value == "get_paper_content"
     assert found.messages[0].time > found.begin + 12 * 3600

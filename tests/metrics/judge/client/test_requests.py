@@ -74,6 +74,13 @@ def _environment(monkeypatch):
     monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:8000/v1")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _runner():
+    """One event loop for all tests here: each would start threads of its own."""
+    with asyncio.Runner() as Peer.runner:
+        yield
+
+
 class Peer:
     """PydanticAI with a transport that records requests, and answers each with the same body."""
 
@@ -97,7 +104,7 @@ class Peer:
         return json.loads(self.sent[0].content)
 
     def answer(self, request):
-        return asyncio.run(PydanticAIClient(self.model, self.name).send(request))
+        return self.runner.run(PydanticAIClient(self.model, self.name).send(request))
 
 
 def as_built_here(provider, theirs, request):
