@@ -16,7 +16,7 @@ from trivium.storage import replaced_when_complete, writable
 from trivium.values import json_text
 
 if TYPE_CHECKING:
-    from trivium.runs.dataframes import RowSource
+    from trivium.runs.rows import RowSource
     from trivium.store.records import RunRecord
     from trivium.store.store import Store
 
@@ -133,7 +133,7 @@ def send_traces(traces: Iterable[Any], url: str) -> None:
 @options.store
 def export(run: str | None, **given: Any) -> None:
     """Write the data of RUN (the newest when none is named) for other programs."""
-    from trivium.runs.dataframes import rows_of_kind
+    from trivium.runs.rows import rows_of_kind
     from trivium.store.export.otlp import traces_of_run
     from trivium.store.store import Store
 

@@ -21,10 +21,10 @@ from trivium.suites.settings import Policy
 from trivium.traces.trace import Trace
 
 if TYPE_CHECKING:
-    from trivium.runs.dataframes import What
     from trivium.runs.disagreements import Disagreements
     from trivium.runs.items.files import Labels
     from trivium.runs.items.table import ItemTable
+    from trivium.runs.rows import What
     from trivium.runs.slices import Slices
 
 
@@ -167,19 +167,19 @@ class Run(HtmlRepr):
             MissingExtra: If PyArrow is not installed.
             InputError: If there is no such kind of rows, or labels are needed.
         """
-        from trivium.runs.dataframes import arrow_table
+        from trivium.runs.rows import arrow_table
 
         return arrow_table(self.store, self.record, what, labels)
 
     def to_polars(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
         """Return rows of the run as a ``polars.DataFrame``; see :meth:`to_arrow`."""
-        from trivium.runs.dataframes import frame_of_run
+        from trivium.runs.rows import frame_of_run
 
         return frame_of_run(self.store, self.record, what, labels, "polars")
 
     def to_pandas(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
         """Return rows of the run as a ``pandas.DataFrame``; see :meth:`to_arrow`."""
-        from trivium.runs.dataframes import frame_of_run
+        from trivium.runs.rows import frame_of_run
 
         return frame_of_run(self.store, self.record, what, labels, "pandas")
 

@@ -109,7 +109,7 @@ class Slices(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             MissingExtra: If Polars is not installed.
         """
-        from trivium.runs.dataframes import frame_of_rows
+        from trivium.runs.rows import frame_of_rows
 
         return frame_of_rows(list(self.rows()), "polars")
 
@@ -119,7 +119,7 @@ class Slices(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             MissingExtra: If pandas is not installed.
         """
-        from trivium.runs.dataframes import frame_of_rows
+        from trivium.runs.rows import frame_of_rows
 
         return frame_of_rows(list(self.rows()), "pandas")
 

@@ -9,7 +9,7 @@ import trivium as tv
 from trivium.errors import InputError, ItemsError
 from trivium.runs.items.files import Labels, read_items
 from trivium.runs.items.import_judgements import judgement_rows
-from trivium.runs.items.join import rows_and_columns
+from trivium.runs.rows import rows_of_kind
 
 
 def write(name: str, *lines) -> str:
@@ -166,8 +166,7 @@ def test_labels_in_csv(judged):
 def test_what_is_exported_can_be_read_again(run, judged):
     Path("j.jsonl").write_text(
         "".join(
-            json.dumps(row) + "\n"
-            for row in rows_and_columns("judgements", None)[0](judged.store, judged.record)
+            json.dumps(row) + "\n" for row in rows_of_kind("judgements", None)[0](judged.store, judged.record)
         )
     )
     again = run.with_judgements("j.jsonl")
@@ -176,21 +175,21 @@ def test_what_is_exported_can_be_read_again(run, judged):
     )
 
     labels = Path(write("l.jsonl", label("c0", 1.0, by="ann"), label("c1", 0.0)))
-    make, columns = rows_and_columns("items", labels)
+    make, columns = rows_of_kind("items", labels)
     rows = list(make(judged.store, judged.record))
     assert set(columns) == set(rows[0])
     table = read_items(write("i.jsonl", *rows))
     assert table.gt.tolist() == [1.0, 0.0]
     assert table.predicted.tolist() == [True, False]
 
-    expected = list(rows_and_columns("labels", labels)[0](judged.store, judged.record))
+    expected = list(rows_of_kind("labels", labels)[0](judged.store, judged.record))
     assert [row["value"] for row in expected] == [1.0, 0.0]
     assert Labels(write("again.jsonl", *expected)).value(("c0", 0, "tone")) == 1.0
 
 
 def test_items_cannot_be_exported_without_labels():
     with pytest.raises(InputError, match="--labels FILE"):
-        rows_and_columns("items", None)
+        rows_of_kind("items", None)
 
 
 def test_an_import_that_breaks_leaves_the_run_interrupted(run, monkeypatch):

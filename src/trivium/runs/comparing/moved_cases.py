@@ -376,7 +376,7 @@ class MovedCases:
         Raises:
             MissingExtra: If Polars is not installed.
         """
-        from trivium.runs.dataframes import frame_of_rows
+        from trivium.runs.rows import frame_of_rows
 
         return frame_of_rows([_row(moved, self.by) for moved in self], "polars")
 
@@ -386,7 +386,7 @@ class MovedCases:
         Raises:
             MissingExtra: If pandas is not installed.
         """
-        from trivium.runs.dataframes import frame_of_rows
+        from trivium.runs.rows import frame_of_rows
 
         return frame_of_rows([_row(moved, self.by) for moved in self], "pandas")
 

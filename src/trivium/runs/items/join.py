@@ -1,47 +1,28 @@
-"""Joins stored scores with people's labels into items, and builds the rows of exports."""
+"""Joins stored scores with people's labels into items."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from trivium.errors import InputError, ItemsError, TrustError, suggest
+from trivium.errors import ItemsError, TrustError, suggest
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
 from trivium.runs.certificates import (
-    TO_PEOPLE,
-    Certificates,
-    certificates_in,
     judging_conditions,
-    marks,
     stated_or_certified,
-    unmarked,
 )
 from trivium.runs.items.files import Labels
-from trivium.runs.items.import_judgements import judgement_rows
-from trivium.runs.items.records import Item, Judgement
+from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder, Unlabelled
-from trivium.store.export.tables import VARYING_DETAILS
 from trivium.store.records import Provenance, RunRecord, StoredEvaluation
 from trivium.store.store import Store
-from trivium.suites.certificate import JudgeCertificate, JudgedBy, loaded
-from trivium.suites.settings import Settings
+from trivium.suites.certificate import JudgedBy
 from trivium.values import is_number, nonempty_text
-
-Row = dict[str, Any]
 
 SCALE = (0.0, 1.0)
 """Scores and labels lie in [0, 1]."""
-
-LABEL_COLUMNS = ("case", "dimension", "value", "repeat", "by", "at")
-"""Columns of ``labels``."""
-
-REVIEW_COLUMNS = ("case", "repeat", "dimension", "verdict", "confidence", "why", "reason")
-"""Columns of ``review``. The judge's score is called ``verdict``, so that it is never read as a label."""
 
 
 def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels) -> ItemTable:
@@ -239,126 +220,6 @@ def _notes(statuses: Counter[str], failed: Mapping[str, int], included: set[str]
         yield f"{partly:,} failed attempts of groups that have others are left out"
 
 
-def rows_and_columns(
-    what: str, labels: Path | None, certificates: Sequence[str | Path] = (), confidence: str | None = None
-) -> tuple[Callable[..., Iterator[Row]], tuple[str, ...]]:
-    """Return the function that yields the rows of a kind, and their columns.
-
-    Args:
-        what: ``judgements``, ``items``, ``labels`` or ``review``.
-        labels: People's labels, for items and labels.
-        certificates: For review: certificates that replace those of the run.
-        confidence: For judgements and items: name of the confidence that replaces the stated one.
-
-    Raises:
-        InputError: If labels are needed and not given, or the confidence is unknown.
-    """
-    if confidence is not None:
-        make, columns = rows_and_columns(what, labels)
-        return partial(_with_confidence, make, _computing(confidence)), columns
-    if what == "review":
-        read = loaded(map(str, certificates))
-        return partial(_review, certificates=read), REVIEW_COLUMNS
-    if what == "judgements":
-        return _judgements, Judgement.__struct_fields__
-    if labels is None:
-        raise InputError("", f"--what {what} needs people's labels: --labels FILE")
-    label_file = Labels(labels)
-
-    def items(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
-        label_file.check_attempts(attempts_of(store, run))
-        return (_item_row(item) for item in labelled_items(store, run, label_file))
-
-    def label_rows(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
-        label_file.check_attempts(attempts_of(store, run))
-        return ({name: getattr(label, name) for name in LABEL_COLUMNS} for label in label_file.records())
-
-    if what == "items":
-        return items, tuple(name for name in Item.__struct_fields__ if name != "success")
-    return label_rows, LABEL_COLUMNS
-
-
 def attempts_of(store: Store, run: RunRecord) -> set[tuple[str, int]]:
     """Return (case, repeat) of every attempt that a run scored."""
     return {(stored.evaluation.case, stored.evaluation.repeat) for stored in store.evaluations(run)}
-
-
-def _judgements(store: Store, run: RunRecord, *, stable: bool = False, **_options: Any) -> Iterator[Row]:
-    left_out = VARYING_DETAILS if stable else frozenset()
-    for judgement in judgement_rows(store, run):
-        row = msgspec.structs.asdict(judgement)
-        yield {name: value for name, value in row.items() if name not in left_out}
-
-
-def _with_confidence(
-    make: Callable[..., Iterator[Row]],
-    computed: Callable[[Row], float | None],
-    store: Store,
-    run: RunRecord,
-    **options: Any,
-) -> Iterator[Row]:
-    return (row | {"confidence": computed(row)} for row in make(store, run, **options))
-
-
-def _computing(name: str) -> Callable[[Row], float | None]:
-    """Return a function that computes a confidence from a row, or None if the row lacks the signals.
-
-    Raises:
-        TrustError: If the confidence is unknown or needs a calibrator.
-    """
-    from trivium.trust.confidence.functions import confidence
-
-    confidence(name, [])
-
-    def computed(row: Row) -> float | None:
-        try:
-            return float(confidence(name, [row["signals"] or {}]).values[0])
-        except TrustError:
-            return None
-
-    return computed
-
-
-def _review(
-    store: Store, run: RunRecord, *, certificates: Sequence[JudgeCertificate], **_options: Any
-) -> Iterator[Row]:
-    """Yield the judgements that go to people.
-
-    Raises:
-        InputError: If there is no certificate.
-    """
-    settings = run.settings
-    if not certificates and not certificates_in(settings):
-        raise InputError(
-            f"run {run.id}", "applied no certificate: --certificate FILE says which judgements go to people"
-        )
-    marking = Certificates(settings, run.provenance, certificates) if certificates else None
-    return _to_people(store, run, settings, marking)
-
-
-def _to_people(
-    store: Store, run: RunRecord, settings: Settings, marking: Certificates | None
-) -> Iterator[Row]:
-    groups = list(store.groups(run.suite, settings.group))
-    for stored in store.evaluations(run):
-        evaluation, scores = stored.evaluation, stored.evaluation.scores
-        if marking is not None:
-            bare = {name: unmarked(score) for name, score in scores.items()}
-            scores = dict(marking.marked(bare, groups[stored.position]))
-        for name, mark in marks(scores).items():
-            if mark["answer"] == TO_PEOPLE:
-                yield {
-                    "case": evaluation.case,
-                    "repeat": evaluation.repeat,
-                    "dimension": name,
-                    "verdict": judged(scores[name]),
-                    "confidence": mark["confidence"],
-                    "why": mark["why"],
-                    "reason": scores[name].reason,
-                }
-
-
-def _item_row(item: Item) -> Row:
-    row = msgspec.structs.asdict(item)
-    row.pop("success")
-    return row
