@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from trivium.store import schema
-from trivium.store.connection import explain_errors
+from trivium.store.connection import explain_errors, fetched
 from trivium.store.store import Store
 from trivium.values import json_text
 
@@ -57,6 +57,5 @@ def audit_log(store: Store, *, before: int | None = None, limit: int = 100) -> l
     query = select(table).order_by(table.c.number.desc()).limit(limit)
     if before is not None:
         query = query.where(table.c.number < before)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        rows = connection.execute(query).mappings().all()
+    rows = fetched(store.engine, query).mappings().all()
     return [AuditEntry(**dict(row) | {"body": msgspec.json.decode(row["body"])}) for row in rows]

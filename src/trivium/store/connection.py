@@ -19,7 +19,9 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Engine,
+    Executable,
     MetaData,
+    Result,
     String,
     Table,
     create_engine,
@@ -520,6 +522,12 @@ def explain_errors(engine: Engine) -> Iterator[None]:
         raise StoreError(f"{name}: {error.strerror or error}") from error
     except MemoryError as error:
         raise StoreError(f"{name}: there is not enough memory for what it holds") from error
+
+
+def fetched(engine: Engine, query: Executable) -> Result[*tuple[Any, ...]]:
+    """The result of a query, read whole, so that the connection is free again."""
+    with explain_errors(engine), engine.connect() as connection:
+        return connection.execute(query).freeze()()
 
 
 def insert_into(dialect: str, table: Table) -> "Insert":

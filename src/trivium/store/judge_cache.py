@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 from trivium.metrics.judge.client.request import ModelResponse
 from trivium.store import schema as tables
 from trivium.store.background_writer import Handler, Writer
-from trivium.store.connection import explain_errors, insert_into
+from trivium.store.connection import explain_errors, fetched, insert_into
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -225,8 +225,7 @@ def cache_size(store: Store) -> CacheSize:
     """Return the number and size of the cached responses of a store."""
     table = tables.answers
     query = select(func.count(), func.coalesce(func.sum(table.c.size), 0), func.min(table.c.used))
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        count, size, oldest = connection.execute(query.select_from(table)).one()
+    count, size, oldest = fetched(store.engine, query.select_from(table)).one()
     return CacheSize(answers=int(count), bytes=int(size), oldest=oldest)
 
 

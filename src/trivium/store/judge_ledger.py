@@ -14,7 +14,7 @@ from sqlalchemy import Column, Connection, func, select, update
 from trivium.metrics.judge.budget.ledger import Draw, Entry, Spending
 from trivium.store import schema as tables
 from trivium.store.background_writer import Writer
-from trivium.store.connection import begin_writing, explain_errors, insert_into
+from trivium.store.connection import begin_writing, explain_errors, fetched, insert_into
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -110,8 +110,7 @@ def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
     """Return the spending of a run by model and dimensions."""
     table = tables.spending
     query = select(table).where(table.c.run == run.number).order_by(table.c.model, table.c.about)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        rows = connection.execute(query).mappings().all()
+    rows = fetched(store.engine, query).mappings().all()
     return {
         (row["model"], tuple(row["about"].split(_SEPARATOR))): Spending(
             **{name: row[name] for name in Spending.__struct_fields__}
@@ -124,8 +123,7 @@ def committed_of(store: Store, run: RunRecord) -> tuple[float, int]:
     """Return the most USD and tokens that a run may have spent."""
     table = tables.advances
     query = select(table.c.usd, table.c.tokens).where(table.c.run == run.number)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        row = connection.execute(query).one_or_none()
+    row = fetched(store.engine, query).one_or_none()
     return (0.0, 0) if row is None else (row.usd, row.tokens)
 
 

@@ -15,7 +15,7 @@ from trivium.errors import InputError, suggest
 from trivium.safe_text import sanitise
 from trivium.store import schema
 from trivium.store.audit import add_audit
-from trivium.store.connection import begin_writing, explain_errors
+from trivium.store.connection import begin_writing, explain_errors, fetched
 from trivium.store.records import encode
 from trivium.store.store import Store
 from trivium.trust.active_sampling import Draw
@@ -443,8 +443,7 @@ def find_queues(
     for column, wanted in ((_queues.c.run, run), (_queues.c.dimension, dimension)):
         if wanted is not None:
             query = query.where(column == wanted)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return [_queue(row) for row in connection.execute(query)]
+    return [_queue(row) for row in fetched(store.engine, query)]
 
 
 def add_queue(store: Store, settings: QueueSettings, values: Mapping[str, Any]) -> None:

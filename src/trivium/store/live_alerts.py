@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, func, select, update
 
 from trivium.store import schema
 from trivium.store.audit import add_audit
-from trivium.store.connection import begin_writing, explain_errors, insert_into
+from trivium.store.connection import begin_writing, explain_errors, fetched, insert_into
 from trivium.store.store import Store
 from trivium.values import json_text
 
@@ -202,8 +202,7 @@ def state_of(store: Store, monitor: str, name: str) -> str:
     """A state as JSON; empty without one."""
     table = schema.live_states
     query = select(table.c.body).where(table.c.monitor == monitor, table.c.name == name)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return connection.execute(query).scalar() or ""
+    return fetched(store.engine, query).scalar() or ""
 
 
 # Alerts
@@ -227,15 +226,13 @@ def alerts_of(
         query = query.where(table.c.monitor == monitor)
     if firing:
         query = query.where(table.c.state == "firing")
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return [_stored(row) for row in connection.execute(query).mappings()]
+    return [_stored(row) for row in fetched(store.engine, query).mappings()]
 
 
 def alert_of(store: Store, number: int) -> StoredAlert | None:
     """The alert with a number."""
     query = select(schema.live_alerts).where(schema.live_alerts.c.number == number)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        row = connection.execute(query).mappings().first()
+    row = fetched(store.engine, query).mappings().first()
     return None if row is None else _stored(row)
 
 
@@ -310,8 +307,7 @@ def count_deliveries(store: Store) -> dict[str, int]:
     """Number of messages by state; those without any are left out."""
     table = schema.live_deliveries.c
     query = select(table.state, func.count()).group_by(table.state)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return {row[0]: row[1] for row in connection.execute(query)}
+    return {row[0]: row[1] for row in fetched(store.engine, query)}
 
 
 def settle_delivery(
@@ -392,8 +388,7 @@ def last_interaction(store: Store, services: Sequence[str] = ()) -> float | None
     query = select(func.max(table.c.last))
     if services:
         query = query.where(table.c.service.in_(services))
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        found = connection.execute(query).scalar()
+    found = fetched(store.engine, query).scalar()
     return None if found is None else float(found)
 
 
@@ -409,8 +404,7 @@ def open_traffic(store: Store, services: Sequence[str] = ()) -> OpenTraffic:
     query = query.where(table.c.state == "open")
     if services:
         query = query.where(table.c.service.in_(services))
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        traces, spans, due = connection.execute(query).one()
+    traces, spans, due = fetched(store.engine, query).one()
     return OpenTraffic(traces=traces, spans=int(spans), due=due)
 
 
@@ -423,8 +417,7 @@ def monitors_of(store: Store) -> list[str]:
         .where(schema.live_counts.c.monitor != "", schema.live_counts.c.hour > 0)
         .distinct(),
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return sorted({str(row[0]) for query in queries for row in connection.execute(query)})
+    return sorted({str(row[0]) for query in queries for row in fetched(store.engine, query)})
 
 
 def _inserted(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, delete, func, select
 
 from trivium.store import schema
-from trivium.store.connection import explain_errors, insert_into
+from trivium.store.connection import explain_errors, fetched, insert_into
 from trivium.store.store import Store
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def counts_of(store: Store, *, since: float = 0) -> Counts:
         .where(table.c.hour >= int(since // HOUR), table.c.event != _SPENT)
         .group_by(table.c.monitor, table.c.event, table.c.reason)
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return Counter({(row[0], row[1], row[2]): int(row[3]) for row in connection.execute(query)})
+    return Counter({(row[0], row[1], row[2]): int(row[3]) for row in fetched(store.engine, query)})
 
 
 def count_in_hour(store: Store, monitor: str, event: str, hour: int) -> int:
@@ -63,8 +62,7 @@ def count_in_hour(store: Store, monitor: str, event: str, hour: int) -> int:
     query = select(func.sum(table.number)).where(
         table.monitor == monitor, table.hour == hour, table.event == event
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return int(connection.execute(query).scalar() or 0)
+    return int(fetched(store.engine, query).scalar() or 0)
 
 
 def sum_old_counts(connection: Connection, before: float) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Select, Update, func, select, update
 
 from trivium.safe_text import sanitise
 from trivium.store import schema
-from trivium.store.connection import begin_writing, explain_errors
+from trivium.store.connection import begin_writing, explain_errors, fetched
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.store import Store
 
@@ -208,15 +208,13 @@ class LiveJobs:
         query = select(func.count(), func.min(table.c.created)).where(
             table.c.monitor == monitor, table.c.state.in_(("waiting", "scoring"))
         )
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            number, oldest = connection.execute(query).one()
+        number, oldest = fetched(self._engine, query).one()
         return Backlog(waiting=number, oldest=oldest)
 
     def of_trace(self, trace: str) -> list[Job]:
         """Return the jobs of a trace, of every monitor and version, oldest first."""
         query = _jobs().where(schema.live_jobs.c.trace == trace).order_by(schema.live_jobs.c.number)
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            return [_job(row) for row in connection.execute(query).mappings()]
+        return [_job(row) for row in fetched(self._engine, query).mappings()]
 
 
 def mark_done(connection: Connection, jobs: Sequence[Job]) -> None:

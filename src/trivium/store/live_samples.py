@@ -11,7 +11,7 @@ from trivium.agents.response import masked
 from trivium.metrics.evaluation import Evaluation
 from trivium.safe_text import sanitise
 from trivium.store import schema
-from trivium.store.connection import explain_errors, insert_into, insert_many
+from trivium.store.connection import explain_errors, fetched, insert_into, insert_many
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.live_jobs import Job, mark_done
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation, encode
@@ -303,8 +303,7 @@ def sample_of_trace(store: Store, monitor: str, trace: str) -> Sample | None:
         .order_by(table.c.version.desc())
         .limit(1)
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        row = connection.execute(query).first()
+    row = fetched(store.engine, query).first()
     return None if row is None else _sample(row, {})
 
 
@@ -317,8 +316,7 @@ def cases_of_traces(store: Store, monitor: str, traces: Collection[str]) -> dict
         .where(table.c.monitor == monitor, table.c.trace.in_(traces))
         .order_by(table.c.version)
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        newest = {row.trace: row for row in connection.execute(query)}
+    newest = {row.trace: row for row in fetched(store.engine, query)}
     wanted: dict[str, dict[str, int]] = {}
     for row in newest.values():
         wanted.setdefault(row.id, {})[case_of_trace(row.trace, row.version)] = row.position
@@ -335,24 +333,21 @@ def trace_of_case(store: Store, run: RunRecord, position: int) -> str | None:
     """Id of the trace of a sample's case; None if the sample was deleted."""
     table = schema.live_samples.c
     query = select(table.trace).where(table.run == run.number, table.position == position)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return connection.execute(query).scalar()
+    return fetched(store.engine, query).scalar()
 
 
 def traces_scored_before(store: Store, monitor: str, traces: Collection[str], last: int) -> set[str]:
     """Those of a few hundred traces of which a sample has a number up to this one."""
     table = schema.live_samples.c
     query = select(table.trace).where(table.monitor == monitor, table.trace.in_(traces), table.number <= last)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return set(connection.execute(query).scalars())
+    return set(fetched(store.engine, query).scalars())
 
 
 def last_sample(store: Store, monitor: str) -> int:
     """Number of the last sample of a monitor; 0 without any."""
     table = schema.live_samples.c
     query = select(func.max(table.number)).where(table.monitor == monitor)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return int(connection.execute(query).scalar() or 0)
+    return int(fetched(store.engine, query).scalar() or 0)
 
 
 def sample_places(
@@ -375,8 +370,7 @@ def sample_places(
         query = query.where(table.time <= until)
     if worst is not None:
         query = query.order_by(table.score.is_(None), table.score, table.number).limit(worst)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return [SamplePlace(*row) for row in connection.execute(query)]
+    return [SamplePlace(*row) for row in fetched(store.engine, query)]
 
 
 def score_of_job(store: Store, job: Job) -> JobScore | None:
@@ -389,8 +383,7 @@ def score_of_job(store: Store, job: Job) -> JobScore | None:
         .join(traces, traces.c.trace == table.c.trace, isouter=True)
         .where(table.c.trace == job.trace, table.c.monitor == job.monitor, table.c.version == job.version)
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        row = connection.execute(query).one_or_none()
+    row = fetched(store.engine, query).one_or_none()
     return None if row is None else JobScore(*row)
 
 

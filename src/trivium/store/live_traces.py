@@ -17,7 +17,7 @@ import msgspec
 from sqlalchemy import Connection, Dialect, RowMapping, bindparam, func, select
 
 from trivium.store import schema
-from trivium.store.connection import begin_writing, check_file_exists, explain_errors, insert_many
+from trivium.store.connection import begin_writing, check_file_exists, explain_errors, fetched, insert_many
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.live_records import (
     Accepted,
@@ -157,8 +157,7 @@ def state_of_trace(store: Store, trace: str) -> TraceState | None:
     """Return the state of the trace with an id; None if the store has no such trace."""
     table = schema.live_traces.c
     query = select(table.state, table.due, table.root).where(table.trace == trace)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        row = connection.execute(query).one_or_none()
+    row = fetched(store.engine, query).one_or_none()
     return None if row is None else TraceState(*row)
 
 
@@ -369,8 +368,7 @@ class LiveTraces:
         """Return the number of open traces, and the Unix time at which the first of them is due."""
         table = schema.live_traces
         query = select(func.count(), func.min(table.c.due)).where(table.c.state == "open")
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            number, due = connection.execute(query).one()
+        number, due = fetched(self._engine, query).one()
         return number, due
 
     @contextmanager

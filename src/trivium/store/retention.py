@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Select, delete, exists, func, select
 
 from trivium.store import schema
-from trivium.store.connection import begin_writing, explain_errors
+from trivium.store.connection import begin_writing, explain_errors, fetched
 from trivium.store.live_counts import keep_spent, sum_old_counts
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import RetentionSettings
@@ -175,8 +175,7 @@ class Retention:
     def _prune_to_size(self, limit: float) -> tuple[int, int]:
         """Delete the oldest complete traces until the rest fits a limit in bytes."""
         traces = schema.live_traces
-        with explain_errors(self._store.engine), self._store.engine.connect() as connection:
-            excess = float(connection.execute(select(func.sum(traces.c.size))).scalar() or 0) - limit
+        excess = float(fetched(self._store.engine, select(func.sum(traces.c.size))).scalar() or 0) - limit
         oldest = self._deletable(sampled=True).order_by(traces.c.last).limit(TRACES_AT_ONCE)
 
         def step(connection: Connection) -> tuple[int, int]:

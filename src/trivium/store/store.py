@@ -24,6 +24,7 @@ from trivium.store.connection import (
     check_file_exists,
     dispose,
     explain_errors,
+    fetched,
     insert_many,
     open_engine,
 )
@@ -114,8 +115,7 @@ class Store:
 
     def check(self) -> None:
         """Raise StoreError if the store cannot be reached."""
-        with explain_errors(self.engine), self.engine.connect() as connection:
-            connection.execute(text("SELECT 1 FROM alembic_version"))
+        fetched(self.engine, text("SELECT 1 FROM alembic_version"))
 
     # Runs
 
@@ -216,8 +216,7 @@ class Store:
         """Return the ids of the runs that hold or score the same attempts, oldest first."""
         runs, owner = tables.runs.c, _attempts_run(run)
         query = select(runs.id).where(or_(runs.number == owner, runs.attempts_from == owner))
-        with explain_errors(self.engine), self.engine.connect() as connection:
-            return list(connection.execute(query.order_by(runs.number)).scalars())
+        return list(fetched(self.engine, query.order_by(runs.number)).scalars())
 
     def _runs(
         self,
@@ -242,8 +241,7 @@ class Store:
         for column, wanted in wanted_values.items():
             if wanted is not None:
                 query = query.where(tables.runs.c[column] == wanted)
-        with explain_errors(self.engine), self.engine.connect() as connection:
-            return [self._run_record(row) for row in connection.execute(query)]
+        return [self._run_record(row) for row in fetched(self.engine, query)]
 
     def acquire(self, run: RunRecord, *, provenance: Provenance | None = None) -> None:
         """Make this process the owner of a run.
@@ -414,8 +412,7 @@ class Store:
             .join(cases, and_(cases.c.suite == runs.c.suite, cases.c.position == position))
             .where(runs.c.id == run, attempts.c.repeat == repeat)
         )
-        with explain_errors(self.engine), self.engine.connect() as connection:
-            row = connection.execute(query).first()
+        row = fetched(self.engine, query).first()
         if row is None:
             return None
         number, case, stored = row

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from trivium.errors import InputError, Problem, suggest
 from trivium.store import schema
 from trivium.store.audit import add_audit
-from trivium.store.connection import explain_errors
+from trivium.store.connection import explain_errors, fetched
 from trivium.store.store import Store
 
 Scope = Literal["ingest", "read", "label", "admin"]
@@ -139,8 +139,7 @@ class Tokens:
 
     def all(self) -> list[Token]:
         """All tokens, oldest first, also those that have ended."""
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            rows = connection.execute(select(_table).order_by(_table.c.created, _table.c.id)).mappings().all()
+        rows = fetched(self._engine, select(_table).order_by(_table.c.created, _table.c.id)).mappings().all()
         return [_token(row) for row in rows]
 
     def find(self, wanted: str, now: float) -> Token:
@@ -166,8 +165,7 @@ class Tokens:
     def active(self, now: float) -> list[tuple[Token, str]]:
         """The tokens that can be used, each with its hash."""
         query = select(_table).where(_table.c.revoked.is_(None))
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            rows = connection.execute(query).mappings().all()
+        rows = fetched(self._engine, query).mappings().all()
         found = [(_token(row), str(row["hash"])) for row in rows]
         return [(token, hashed) for token, hashed in found if token.state(now) == "active"]
 
@@ -199,8 +197,7 @@ class Sessions:
     def token_of(self, value: str, *, now: float) -> str | None:
         """The id of the token that a session stands for; None if it has ended."""
         query = select(_sessions.c.token).where(_sessions.c.hash == hash_of(value), _sessions.c.expires > now)
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            return connection.execute(query).scalar()
+        return fetched(self._engine, query).scalar()
 
     def count(self, now: float) -> dict[str, int]:
         """Count the sessions that go on, by id of the token."""
