@@ -7,6 +7,8 @@ import re
 import pytest
 
 import trivium as tv
+from trivium.store.records import Provenance
+from trivium.suites.settings import Settings
 
 HTML = {"Accept": "text/html"}
 CASES = [
@@ -46,6 +48,17 @@ def test_the_answer_comes_before_the_cases_and_these_before_the_scores(shared_cl
     assert text.index("30 of 40 passed") < text.index("Cases, the worst first") < text.index("Scores")
     assert "<b>" not in page.replace("<b>30</b>", "")
     assert "<i>Question" not in page
+
+
+def test_a_run_without_a_judge_leads_to_the_trust_in_its_scores(client, store):
+    def link(of):
+        return re.search(r'data-key="t">([^<]+)<', client.get(f"/runs/{of}", headers=HTML).text)[1]
+
+    judged, plain = (
+        store.new_run(id=id_, suite_name="s", suite="s", kind="agent", settings=Settings(), provenance=made)
+        for id_, made in (("judged", Provenance(judges=["m"])), ("plain", Provenance()))
+    )
+    assert (link(judged.id), link(plain.id)) == ("Trust in its judge", "Trust in its scores")
 
 
 def test_the_worst_cases_come_first_and_the_rest_on_further_pages(shared_client, run):
