@@ -6,11 +6,10 @@ from trivium.trust.gamblers import LARGEST_CLUSTER, STAKES, ClusterWeight, Gambl
 
 
 def test_the_worst_value_costs_each_gambler_his_stake_and_never_all():
-    gamblers = Gamblers(0.9)
     brought = [1.0 + place for place in range(len(STAKES))]
-    gamblers.bet(1.0, 1.0, brought=brought, time=0.0)
+    gamblers = Gamblers.none().bet(0.9, 1.0, 1.0, brought=brought, time=0.0)
     left = [have * (1 - stake) for have, stake in zip(brought, STAKES, strict=True)]
-    assert gamblers.to_state()["capital"] == pytest.approx(left)
+    assert gamblers.capitals == pytest.approx(left)
     assert gamblers.capital == pytest.approx(sum(left))
     assert min(left) > 0
     assert sorted(STAKES) == list(STAKES)
@@ -19,15 +18,14 @@ def test_the_worst_value_costs_each_gambler_his_stake_and_never_all():
 @pytest.mark.parametrize("number", [1, len(STAKES) + 1])
 def test_each_stake_is_brought_something(number):
     with pytest.raises(ValueError, match="zip"):
-        Gamblers(0.5).bet(0.5, 1.0, brought=[0.1] * number, time=0.0)
+        Gamblers.none().bet(0.5, 0.5, 1.0, brought=[0.1] * number, time=0.0)
 
 
 def test_who_has_won_nothing_dates_no_fall():
     """At the limit each factor is exactly 1; the fall began with the value after it."""
-    gamblers = Gamblers(0.5)
-    gamblers.bet(0.5, 1.0, brought=[0.1] * len(STAKES), time=3.0)
+    gamblers = Gamblers.none().bet(0.5, 0.5, 1.0, brought=[0.1] * len(STAKES), time=3.0)
     assert gamblers.since is None
-    gamblers.bet(0.0, 1.0, brought=[0.1] * len(STAKES), time=4.0)
+    gamblers = gamblers.bet(0.5, 0.0, 1.0, brought=[0.1] * len(STAKES), time=4.0)
     assert gamblers.since == 4.0
 
 

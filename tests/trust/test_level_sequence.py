@@ -241,7 +241,15 @@ def test_a_wrong_update_is_refused_and_changes_nothing(arguments):
 
 
 @pytest.mark.parametrize(
-    "change", [{"version": 99}, {"n": None}, {"log_capital": "?"}, {"grid": 0}, {"log_capital": "AAAA"}]
+    "change",
+    [
+        {"version": 99},
+        {"n": None},
+        {"log_capital": "?"},
+        {"grid": 0},
+        {"log_capital": "AAAA"},
+        {"crossings": [{"threshold": 0.5, "fell": False, "rose": False, "falls": {}, "rises": {}}]},
+    ],
 )
 def test_a_state_of_something_else_is_refused(change):
     with pytest.raises(ValueError, match="not the state of a LevelSequence"):

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+import msgspec
+
 from trivium.errors import TrustError
 from trivium.trust.gamblers import MOST, STAKES, ClusterWeight, Gamblers
 
@@ -79,7 +81,7 @@ class ChangeDetector:
         """Forget all values, as after a deployment or an alarm that was dealt with."""
         self.n, self.elapsed = 0, 0.0
         self._scale = ClusterWeight()
-        self._gamblers = Gamblers(self.limit)
+        self._gamblers = Gamblers.none()
 
     def update(self, value: float, elapsed: float = 1.0, weight: float = 1.0) -> bool:
         """Add a value.
@@ -105,7 +107,8 @@ class ChangeDetector:
         self.n += 1
         self.elapsed += elapsed
         brought = [elapsed / len(STAKES)] * len(STAKES)
-        self._gamblers.bet(value, weight, brought=brought, time=self.elapsed)
+        gamblers = self._gamblers
+        self._gamblers = gamblers.bet(self.limit, value, weight, brought=brought, time=self.elapsed)
         return self.alarm
 
     @property
@@ -136,7 +139,7 @@ class ChangeDetector:
             "n": self.n,
             "elapsed": self.elapsed,
             "largest_weight": self._scale.largest,
-            **self._gamblers.to_state(),
+            **msgspec.to_builtins(self._gamblers),
         }
 
     @classmethod
@@ -152,7 +155,7 @@ class ChangeDetector:
             detector = cls(state["reference"], state["tolerance"], state["mean_time_between_false_alarms"])
             detector.n, detector.elapsed = int(state["n"]), float(state["elapsed"])
             detector._scale = ClusterWeight(float(state["largest_weight"]))
-            detector._gamblers = Gamblers.from_state(detector.limit, state)
-        except (KeyError, TypeError, ValueError) as error:
+            detector._gamblers = msgspec.convert(state, Gamblers)
+        except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
             raise TrustError(f"not the state of a ChangeDetector: {error}") from error
         return detector

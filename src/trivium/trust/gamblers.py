@@ -4,11 +4,14 @@ As long as the mean of each value, given the past, is at least the limit, no gam
 expected capital of all is at most what they brought, whenever one looks, and whatever the values look like.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import Any
+from typing import Annotated, Self
+
+import msgspec
 
 from trivium.errors import TrustError
+from trivium.values import resolved
 
 STAKES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 """Shares of the capital that are lost with a value of 1 and weight 1. A pass rate that falls to d below the
@@ -49,72 +52,60 @@ class ClusterWeight:
         return staked
 
 
-class Gamblers:
+Numbers = Annotated[list[float], msgspec.Meta(min_length=len(STAKES), max_length=len(STAKES))]
+"""One for each stake."""
+
+
+@resolved
+class Gamblers(msgspec.Struct, frozen=True):
     """The capital of gamblers who start one after the other, for each of the stakes.
 
     With a stake f a value x of weight w multiplies the capital by 1 + f w (limit - x) / (1 - limit), which is
     above 0 since w <= 1, and is 1 on average if the mean of x is the limit.
 
     Attributes:
-        limit: In (0, 1).
+        capitals: What those of each stake have.
+        best: The largest product of factors up to now over all starts.
+        start: Time of the first value of that product.
     """
 
-    def __init__(self, limit: float) -> None:
-        """Begin without any gambler."""
-        self.limit = limit
-        self._per_unit = tuple(stake / (1 - limit) for stake in STAKES)
-        self._capital = [0.0] * len(STAKES)
-        self._best = [0.0] * len(STAKES)  # largest product of factors up to now over all starts
-        self._start = [0.0] * len(STAKES)  # time of the first value of that product
+    capitals: Numbers = msgspec.field(name="capital")
+    best: Numbers
+    start: Numbers
 
-    def bet(self, value: float, weight: float, *, brought: Sequence[float], time: float) -> None:
-        """Let new gamblers in, and let everyone bet on a value.
+    @classmethod
+    def none(cls) -> Self:
+        """Begin without any gambler."""
+        return cls(*([0.0] * len(STAKES) for _ in range(3)))
+
+    def bet(
+        self, limit: float, value: float, weight: float, *, brought: Sequence[float], time: float
+    ) -> Self:
+        """Let new gamblers in, and let everyone bet on a value; return what they have then.
 
         Args:
+            limit: In (0, 1); always the same one.
             value: In [0, 1].
             weight: In (0, 1].
             brought: What the new gamblers of each stake bring; known before the value.
             time: Time of the value.
         """
-        gain = weight * (self.limit - value)
-        factors = [1 + stake * gain for stake in self._per_unit]
-        self._capital = [
-            min((capital + new) * factor, MOST)
-            for capital, new, factor in zip(self._capital, brought, factors, strict=True)
-        ]
-        self._start = [
-            start if best > 1 else time for start, best in zip(self._start, self._best, strict=True)
-        ]
-        self._best = [
-            min(max(best, 1.0) * factor, MOST) for best, factor in zip(self._best, factors, strict=True)
-        ]
+        gain = float(weight * (limit - value))
+        factors = [1 + stake / (1 - limit) * gain for stake in STAKES]
+        entries = zip(self.capitals, brought, factors, strict=True)
+        return type(self)(
+            capitals=[min((capital + new) * factor, MOST) for capital, new, factor in entries],
+            best=[min(max(best, 1.0) * each, MOST) for best, each in zip(self.best, factors, strict=True)],
+            start=[start if best > 1 else time for start, best in zip(self.start, self.best, strict=True)],
+        )
 
     @property
     def capital(self) -> float:
         """What all gamblers have."""
-        return sum(self._capital)
+        return sum(self.capitals)
 
     @property
     def since(self) -> float | None:
         """Return the start time of the gambler with the largest gain; None if none has gained."""
-        place = max(range(len(STAKES)), key=self._best.__getitem__)
-        return self._start[place] if self._best[place] > 1 else None
-
-    def to_state(self) -> dict[str, Any]:
-        """What :meth:`from_state` needs, as plain values that JSON can hold."""
-        return {"capital": list(self._capital), "best": list(self._best), "start": list(self._start)}
-
-    @classmethod
-    def from_state(cls, limit: float, state: Mapping[str, Any]) -> "Gamblers":
-        """Continue from a state.
-
-        Raises:
-            KeyError, TypeError, ValueError: If it is not one.
-        """
-        gamblers = cls(limit)
-        for name in ("capital", "best", "start"):
-            numbers = [float(number) for number in state[name]]
-            if len(numbers) != len(STAKES):
-                raise ValueError(f"{name} has {len(numbers)} entries, not {len(STAKES)}")
-            setattr(gamblers, f"_{name}", numbers)
-        return gamblers
+        place = max(range(len(STAKES)), key=self.best.__getitem__)
+        return self.start[place] if self.best[place] > 1 else None

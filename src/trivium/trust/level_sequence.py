@@ -5,9 +5,11 @@ See :mod:`trivium.trust.confidence_sequences` for the bets, the weights of sampl
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
+from functools import cache
 from math import log, log1p
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from trivium.errors import TrustError
@@ -20,6 +22,7 @@ from trivium.trust.confidence_sequences import (
     stake,
 )
 from trivium.trust.gamblers import STAKES, ClusterWeight, Gamblers
+from trivium.values import resolved
 
 ALL_STARTS = 2.1098
 """Upper bound of the sum of 1 / (k ln²(k)) over k from 2, by which the starting capital is divided."""
@@ -74,7 +77,7 @@ class LevelSequence:
         self._scale = ClusterWeight()
         self._weight, self._weighted_sum, self._squares = 1.0, FIRST_MEAN, FIRST_VARIANCE
         self._keep(0, np.zeros((2, grid + 1)))
-        self._crossings = {float(threshold): _Crossings(threshold) for threshold in thresholds}
+        self._crossings = {float(threshold): _Crossings.none(float(threshold)) for threshold in thresholds}
 
     @property
     def lower(self) -> float:
@@ -158,7 +161,7 @@ class LevelSequence:
             "squares": self._squares,
             "first": self._first,
             "log_capital": b64encode(self._log_capital.astype("<f8").tobytes()).decode("ascii"),
-            "crossings": [crossings.to_state() for crossings in self._crossings.values()],
+            "crossings": msgspec.to_builtins(list(self._crossings.values())),
         }
 
     @classmethod
@@ -182,10 +185,9 @@ class LevelSequence:
             sequence._squares = float(state["squares"])
             stored = np.frombuffer(b64decode(state["log_capital"], validate=True), dtype="<f8")
             sequence._keep(int(state["first"]), stored.astype(np.float64).reshape(2, -1))
-            for stored_crossings in state["crossings"]:
-                crossings = _Crossings.from_state(stored_crossings)
-                sequence._crossings[crossings.threshold] = crossings
-        except (KeyError, TypeError, ValueError) as error:
+            crossings = msgspec.convert(state["crossings"], list[_Crossings])
+            sequence._crossings = {each.threshold: each for each in crossings}
+        except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
             raise TrustError(f"not the state of a LevelSequence: {error}") from error
         return sequence
 
@@ -220,50 +222,44 @@ class LevelSequence:
             self._keep(max(low, 0), self._log_capital[:, max(low, 0) - first : high + 1 - first].copy())
 
 
-class _Crossings:
+@resolved
+class _Crossings(msgspec.Struct, kw_only=True):
     """Whether the mean was surely below, and surely above, a threshold at some time, early or late."""
 
-    def __init__(self, threshold: float) -> None:
-        if not 0 < threshold < 1:
-            raise TrustError(f"a threshold must lie between 0 and 1; found {threshold}")
-        self.threshold = float(threshold)
-        self.fell = self.rose = False
-        self._falls, self._rises = Gamblers(self.threshold), Gamblers(1 - self.threshold)
-        self._periods = _periods(self.threshold), _periods(1 - self.threshold)
+    threshold: float
+    fell: bool
+    rose: bool
+    falls: Gamblers
+    rises: Gamblers
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold < 1:
+            raise TrustError(f"a threshold must lie between 0 and 1; found {self.threshold}")
+
+    @classmethod
+    def none(cls, threshold: float) -> "_Crossings":
+        falls, rises = Gamblers.none(), Gamblers.none()
+        return cls(threshold=threshold, fell=False, rose=False, falls=falls, rises=rises)
 
     def update(self, value: float, weight: float, step: int, enough: float) -> None:
         """Let the gamblers bet on the ``step``-th value; a capital of ``enough`` makes sure."""
-        falls, rises = ([_brought(step, period) for period in periods] for periods in self._periods)
-        self._falls.bet(value, weight, brought=falls, time=step)
-        self._rises.bet(1 - value, weight, brought=rises, time=step)
-        self.fell = self.fell or self._falls.capital >= enough
-        self.rose = self.rose or self._rises.capital >= enough
-
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "threshold": self.threshold,
-            "fell": self.fell,
-            "rose": self.rose,
-            "falls": self._falls.to_state(),
-            "rises": self._rises.to_state(),
-        }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> "_Crossings":
-        crossings = cls(float(state["threshold"]))
-        crossings.fell, crossings.rose = bool(state["fell"]), bool(state["rose"])
-        crossings._falls = Gamblers.from_state(crossings.threshold, state["falls"])
-        crossings._rises = Gamblers.from_state(1 - crossings.threshold, state["rises"])
-        return crossings
+        sides = ((self.falls, self.threshold, value), (self.rises, 1 - self.threshold, 1 - value))
+        self.falls, self.rises = (
+            side.bet(limit, at, weight, brought=[_brought(step, each) for each in _periods(limit)], time=step)
+            for side, limit, at in sides
+        )
+        self.fell = self.fell or self.falls.capital >= enough
+        self.rose = self.rose or self.rises.capital >= enough
 
 
-def _periods(limit: float) -> list[int]:
+@cache
+def _periods(limit: float) -> tuple[int, ...]:
     """Values between two starts of each stake, by which it wins half a unit of log capital at most.
 
     If the mean falls to (1 - f) limit, where the stake f wins fastest, that is f² limit / (2 (1 - limit)) a
     value.
     """
-    return [max(1, int((1 - limit) / (each**2 * limit))) for each in STAKES]
+    return tuple(max(1, int((1 - limit) / (each**2 * limit))) for each in STAKES)
 
 
 def _brought(step: int, period: int) -> float:
