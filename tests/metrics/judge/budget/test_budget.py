@@ -130,7 +130,8 @@ def test_unbilled_requests_cost_nothing_and_unknown_costs_count_at_their_maximum
         for _ in range(20):
             one.settle(await one.reserve(CALL, about=ABOUT), None, billed=False)
         one.settle(await one.reserve(CALL, about=ABOUT), None, billed=True)
-        with pytest.raises(BudgetExhausted):
+        told = rf"\${MOST_USD:.6f} is spent, and a request may cost \${MOST_USD:.6f} "
+        with pytest.raises(BudgetExhausted, match=told):
             await one.reserve(CALL, about=ABOUT)
         return total(ledger)
 
@@ -145,9 +146,12 @@ def test_unknown_costs_are_reported_at_their_maximum_without_a_budget_too():
         ledger = MemoryLedger()
         one = make_budget(ledger=ledger)
         one.settle(await one.reserve(CALL, about=ABOUT), None, billed=True)
+        one.settle(await one.reserve(CALL, about=ABOUT), reply(0, 0), billed=True)  # which says no counts
         return total(ledger)
 
-    assert asyncio.run(work()).unknown_usd == pytest.approx(MOST_USD)
+    spent = asyncio.run(work())
+    assert spent.unknown_usd == pytest.approx(2 * MOST_USD)
+    assert (spent.requests, spent.answered, spent.unknown) == (2, 1, 2)
 
 
 def test_the_shared_tokens_of_requests_are_estimated_from_an_answer():
@@ -342,6 +346,7 @@ def test_of_a_budget_in_tokens_too_what_may_be_used_is_put_down_before_it_is():
             held.append(await spending.reserve(call(max_tokens=5_000), about=("a",)))
             most = used + sum(each.tokens for each in held)
             assert ledger.committed()[1] >= most
+            assert ledger.committed()[0] == 0
             if number % 3 == 2:
                 spending.settle(held.pop(0), reply(40, 300), billed=True)
                 used += 340
