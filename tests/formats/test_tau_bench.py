@@ -87,9 +87,9 @@ def test_trajectories_come_with_their_reward_and_answer(tmp_path):
     item = chat(chat_message("assistant", "Bye."), info={"reward_info": None}, reward=0)
     path.write_text(json.dumps([item, chat(reward=None, trial="x")]), encoding="utf-8")
     first, second = read_trajectories(path)
-    assert (first.task, first.trial, first.reward, first.finished) == ("3", 1, 0.0, False)
-    assert first.answer == "Bye."
-    assert (second.trial, second.reward, second.answer) == (0, None, "")
+    assert (first.case, first.repeat, first.reward, first.metadata) == ("3", 1, 0.0, {"finished": False})
+    assert first.output == "Bye."
+    assert (second.repeat, second.reward, second.output) == (0, None, "")
 
 
 @pytest.mark.parametrize("item", [3, {"traj": []}, {"task_id": 1}])
@@ -126,18 +126,18 @@ def test_the_real_file_gives_the_counts_of_its_summary():
     assert sum(facts.tools.values()) == facts.kinds["tool"] == summary["tool_calls"]
     assert facts.failed_tool_spans == summary["failed_calls"]
     assert facts.problems == []
-    assert sum(not trajectory.finished for trajectory in found) == summary["unfinished"]
+    assert sum(not trajectory.metadata["finished"] for trajectory in found) == summary["unfinished"]
     with (folder / "per_trajectory.csv").open() as rows:
         for row, trajectory in zip(csv.DictReader(rows), found, strict=True):
             calls = trajectory.trace.tool_calls
             writes = [call for call in calls if changes_state(call.name)]
-            assert (row["task_id"], int(row["trial"])) == (trajectory.task, trajectory.trial)
+            assert (row["task_id"], int(row["trial"])) == (trajectory.case, trajectory.repeat)
             assert float(row["reward"]) == trajectory.reward
             assert int(row["calls"]) == len(calls)
             assert int(row["failed_calls"]) == sum(call.ok is False for call in calls)
             assert int(row["write_calls"]) == len(writes)
             assert int(row["ok_write_calls"]) == sum(call.ok is True for call in writes)
-            assert int(row["expected_calls"]) == len(cases[trajectory.task].expect.tools)
+            assert int(row["expected_calls"]) == len(cases[trajectory.case].expect.tools)
 
 
 TASKS = {

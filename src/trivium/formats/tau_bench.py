@@ -213,26 +213,6 @@ def _tools(entry: _Entry) -> Iterator[str]:
                 yield name
 
 
-class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial of a task.
-
-    Attributes:
-        task: Id of the task.
-        trial: Index of the trial, from 0.
-        reward: 1.0 if the database and the answers were right; None if not judged.
-        finished: Whether the user or a tool ended it; False at the step limit.
-        answer: The last text that the agent wrote.
-        trace: What happened.
-    """
-
-    task: str
-    trial: int
-    reward: float | None
-    finished: bool
-    answer: str
-    trace: Trace
-
-
 def changes_state(tool: str) -> bool:
     """Whether a tool of tau-bench writes to the database."""
     return tool.partition("_")[0] in CHANGES_STATE
@@ -245,38 +225,37 @@ def sniff(document: Any) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file's trajectories, in order."""
-    return [trajectory.trace for trajectory in trajectories(documents, source)]
+    return [each.trace for each in _trajectories(documents, source) if each.trace is not None]
 
 
-def read_trajectories(path: str | Path) -> list[Trajectory]:
-    """The trajectories of a file, in order.
+def read_trajectories(path: str | Path) -> list[Attempt]:
+    """The trajectories of a file as attempts that are not checked yet, in order.
 
     Raises:
         TraceError: If the file cannot be read or an element is not a trajectory.
     """
-    return trajectories(documents_of(Path(path)), str(path))
+    return _trajectories(documents_of(Path(path)), str(path))
 
 
-def trajectories(documents: Sequence[Any], source: str) -> list[Trajectory]:
+def _trajectories(documents: Sequence[Any], source: str) -> list[Attempt]:
     """The trajectories that a file's documents hold, one each or a list of them."""
     return [_trajectory(item, source, f"[{index}]") for index, item in enumerate(flat(documents))]
 
 
-def _trajectory(item: Any, source: str, where: str) -> Trajectory:
+def _trajectory(item: Any, source: str, where: str) -> Attempt:
+    """One trial of a task; its reward is 1.0 if the database and the answers were right."""
     if not isinstance(item, dict) or not isinstance(item.get("traj"), list):
         raise TraceError(source, Problem(where, 'expected a trajectory, an object with a list "traj"'))
     if "task_id" not in item:
         raise TraceError(source, Problem(where, 'expected a "task_id"'))
-    info = dict_(item.get("info"))
     trial, reward = item.get("trial", 0), item.get("reward")
-    trace_id = f"{item['task_id']}/{trial}"
-    return Trajectory(
-        task=str(item["task_id"]),
-        trial=trial if isinstance(trial, int) else 0,
+    return Attempt(
+        case=str(item["task_id"]),
+        repeat=trial if isinstance(trial, int) else 0,
+        output=answer_of(item["traj"]),
+        trace=trace_of_chat(item["traj"], f"{item['task_id']}/{trial}"),
         reward=float(reward) if isinstance(reward, int | float) else None,
-        finished=info.get("reward_info") is not None,
-        answer=answer_of(item["traj"]),
-        trace=trace_of_chat(item["traj"], trace_id),
+        metadata={"finished": dict_(item.get("info")).get("reward_info") is not None},
     )
 
 
@@ -290,9 +269,8 @@ def read_attempts(path: Path, suite: Suite) -> NamedAttempts:
         OutputsError: If a task is not a case of the suite, or a trial of a task occurs twice.
         TraceError: If the file cannot be read.
     """
-    found = [
-        Found(each.task, each.trial, f"[{index}]", each) for index, each in enumerate(read_trajectories(path))
-    ]
+    trials = enumerate(read_trajectories(path))
+    found = [Found(each.case, each.repeat, f"[{index}]", each) for index, each in trials]
     return NamedAttempts(
         str(path),
         suite,
@@ -301,18 +279,10 @@ def read_attempts(path: Path, suite: Suite) -> NamedAttempts:
     )
 
 
-def _attempt(trajectory: Trajectory, case: Case, limit: int) -> Attempt:
-    """An attempt. Of the state at its end only the calls that changed the database are recorded."""
-    calls = [call for call in trajectory.trace.tool_calls if call.ok is not False]
+def _attempt(trial: Attempt, case: Case, limit: int) -> Attempt:
+    """A checked attempt. Of the state at its end only the calls that changed the database are recorded."""
+    calls = [call for call in (trial.trace or Trace()).tool_calls if call.ok is not False]
     done = _writes((call.name, call.input) for call in calls)
     end = End(state=done, before={"writes": []}, after=done)
-    attempt = Attempt(
-        case=trajectory.task,
-        repeat=trajectory.trial,
-        output=trajectory.answer,
-        trace=trajectory.trace,
-        reward=trajectory.reward,
-        metadata={"finished": trajectory.finished},
-        world=ended("recorded calls", case, end),
-    )
+    attempt = msgspec.structs.replace(trial, world=ended("recorded calls", case, end))
     return checked_attempt(attempt, limit=limit)

@@ -91,8 +91,8 @@ def test_the_real_trajectories_give_their_published_figures():
     settings = ToolSettings(read_only=tuple(name for name in tools if not changes_state(name)))
     pairs = []
     for trajectory in found:
-        case = cases[trajectory.task]
-        pairs.append((case, Attempt(case=case.id, repeat=trajectory.trial, trace=trajectory.trace)))
+        case = cases[trajectory.case]
+        pairs.append((case, Attempt(case=case.id, repeat=trajectory.repeat, trace=trajectory.trace)))
     names = ["action_match", "tool_selection"]
     scored = score_attempts(build_metrics(names, Settings(tools=settings)), pairs)
     ordered = score_attempts(
@@ -115,7 +115,7 @@ def test_the_real_trajectories_give_their_published_figures():
     assert agreement == summary["write_exact_vs_reward"]
     with (folder / "per_task.csv").open() as rows:
         for row in csv.DictReader(rows):
-            sequences = [tool_sequence(t.trace) for t in found if t.task == row["task_id"]]
+            sequences = [tool_sequence(t.trace) for t in found if t.case == row["task_id"]]
             alike = path_agreement(sequences)
             assert alike.value == pytest.approx(float(row["trial_convergence"]), abs=6e-5)
             assert alike.detail["distinct_paths"] == int(row["distinct_paths"])

@@ -47,7 +47,7 @@ def test_useless_calls_in_real_trajectories_lower_selection_and_convergence_alon
     path = data("traces/tau-bench/gpt-4o-airline_tasks_00-32.json")
     cases = {case.id: case for case in read_suite(path).cases}
     for trajectory in read_trajectories(path):
-        expect = Expect(tools=cases[trajectory.task].expect.tools)
+        expect = Expect(tools=cases[trajectory.case].expect.tools)
         before = values(trajectory.trace, expect)
         after = values(with_useless_call(trajectory.trace), expect)
         for metric in ("tool_selection", "path_convergence", "tool_efficiency"):
