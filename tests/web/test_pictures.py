@@ -167,12 +167,12 @@ def complaint(name: str, now: Image.Image, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def shown(request: pytest.FixtureRequest) -> Iterator[Gallery]:
+def shown(browser: Any) -> Iterator[Gallery]:
     """The gallery, where it can be compared with what is kept."""
     kept = json.loads(MADE_WITH.read_text(encoding="utf-8"))
     if environment() != kept:
         pytest.skip(f"the pictures were made with {kept}, and here is {environment()}")
-    with gallery(request.getfixturevalue("browser")) as opened:
+    with gallery(browser) as opened:
         yield opened
 
 
