@@ -201,9 +201,15 @@ class RecordedOutputs:
         finally:
             records.close()
         self.mistakes.settle(len(self))
-        if spill is not None:
+        if spill is None:
+            self.forget_hashes()
+        else:
             records.seal()
             self.hashes.seal()
+
+    def forget_hashes(self) -> None:
+        """Forget what duplicates were found by: it is not sent to other processes."""
+        self.hashes = NumberBuffer("q")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -299,6 +305,7 @@ class OutputsFiles:
             self._check_duplicates()
         for each in self._files:
             self.mistakes.include(each.mistakes)
+            each.forget_hashes()
         self.mistakes.settle(len(self))
 
     @property
