@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -32,6 +32,7 @@ from trivium.safe_text import sanitise
 from trivium.store.live_alerts import alert_of, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import Sample, cases_of_traces, latest_samples
+from trivium.store.store import Store
 from trivium.web.errors import RETRY_AFTER, Refused
 from trivium.web.labellers import token_of
 from trivium.web.pages.site import Form, Site, case_address, table_export
@@ -43,6 +44,9 @@ ROWS = 12
 
 SEARCHED = 1000
 """Samples among which a page looks for those that are chosen; the next page goes on."""
+
+EXPORTED = 100_000
+"""Samples of a download."""
 
 CHOSEN_BY = ("version", "tool", "tag", "model", "agent", "service")
 MOST_PARTS = 60
@@ -116,7 +120,7 @@ def _monitor_routes(site: Site) -> list[Any]:
     ) -> Response[str] | Stream:
         name = live.known(monitor)
         if format != "html":
-            found = latest_samples(store, name, 100_000)[::-1]
+            found = _exported(store, name)
             return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
         samples, older = _chosen(latest_samples(store, name, SEARCHED, before=before)[::-1], part, failed)
         failures = cases_of_traces(store, name, [each.trace for each in samples if each.failed])
@@ -260,6 +264,17 @@ class _Live:
                         return
         finally:
             self._streams -= Counter([viewer])
+
+
+def _exported(store: Store, monitor: str) -> Iterator[Sample]:
+    """The newest samples, some at a time."""
+    before: int | None = None
+    for _ in range(EXPORTED // SEARCHED):
+        found = latest_samples(store, monitor, SEARCHED, before=before)
+        if not found:
+            return
+        yield from reversed(found)
+        before = found[0].number
 
 
 def _chosen(found: list[Sample], part: str, failed: bool) -> tuple[list[Sample], int | None]:
