@@ -4,6 +4,7 @@ Definition: docs/definitions/agreement.md#people-agreement.
 """
 
 from collections import defaultdict
+from collections.abc import Container
 from itertools import combinations
 
 import msgspec
@@ -85,16 +86,15 @@ def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleA
         step: Distance between neighbouring labels, for agreement within one step.
     """
     with queue_transaction(queues.store, id) as stored:
-        answers = _answers(stored.labels())
-        draws = stored.draws()
+        labels, waiting, draws = stored.labels(), stored.missing(), stored.draws()
+    answers = _answers(labels)
     by_place = {
         place: {label.by: label.value for label in given if label.value is not None}
         for place, given in answers.items()
     }
     shared = {place: values for place, values in by_place.items() if len(values) > 1}
     people = sorted({name for values in shared.values() for name in values})
-    found = disagreements_of(queues, id)
-    undecided = sum(each.decided is None for each in found)
+    undecided = sum(each.decided is None for each in _apart(labels, waiting))
     if not shared:
         return PeopleAgreement(
             queue=id,
@@ -147,7 +147,10 @@ def disagreements_of(queues: LabelQueues, id: str) -> list[Disagreement]:  # noq
     their own.
     """
     with queue_transaction(queues.store, id) as stored:
-        waiting, labels = stored.missing(), stored.labels()
+        return _apart(stored.labels(), stored.missing())
+
+
+def _apart(labels: list[StoredLabel], waiting: Container[int]) -> list[Disagreement]:
     decisions = {label.place: label for label in labels if label.how == "adjudicated"}
     found = []
     for place, given in _answers(labels).items():

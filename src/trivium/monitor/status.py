@@ -147,7 +147,7 @@ def status_of(
         settings = msgspec.structs.replace(settings, by=())
     watched = watched_of(state_of(store, monitor, STATE))
     levels = Levels.from_state(settings, watched.levels) if watched.levels else None
-    samples, begin = window_samples(store, monitor, settings, now)
+    samples, begin = window_samples(store, monitor, settings, now, texts=False)
     columns = Columns(samples, figures_of(settings))
     window = with_levels(window_of(columns, settings, begin=begin, end=now), levels, settings)
     backlog = LiveJobs(store).backlog(monitor)
@@ -191,16 +191,16 @@ def status_of(
 
 
 def window_samples(
-    store: Store, monitor: str, settings: MonitorSettings, now: float
+    store: Store, monitor: str, settings: MonitorSettings, now: float, *, texts: bool = True
 ) -> tuple[list[Sample], float]:
-    """Return the samples of the window, and the Unix time at which it begins."""
+    """Return the samples of the window, also their texts if wanted, and the Unix time at which it begins."""
     figures = [name for name in settings.figures if name not in {PASS_RATE, COMPOSITE}]  # samples have them
     if settings.window_samples is not None:
         most = min(settings.window_samples, MOST_SAMPLES)
-        samples = latest_samples(store, monitor, most, figures=figures)
+        samples = latest_samples(store, monitor, most, figures=figures, texts=texts)
         return samples, min((each.time for each in samples), default=now)
     begin = now - settings.window
-    return latest_samples(store, monitor, MOST_SAMPLES, since=begin, figures=figures), begin
+    return latest_samples(store, monitor, MOST_SAMPLES, since=begin, figures=figures, texts=texts), begin
 
 
 def with_levels(window: Window, levels: Levels | None, settings: MonitorSettings) -> Window:

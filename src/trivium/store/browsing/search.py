@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Select, cast, func, literal_column, select
+from sqlalchemy import Connection, Select, cast, literal_column, select
 from sqlalchemy.dialects.postgresql import TSQUERY
 
 from trivium.safe_text import sanitise
@@ -180,19 +180,27 @@ class _Numbers:
     def __init__(self, looked_for: Wanted, run: RunRecord | None) -> None:
         self._looked_for = looked_for
         self._range = None if run is None else numbers_of_run(run.number)
+        self._all: list[int] | None = None
 
     def page(self, connection: Connection, before: int | None, limit: int) -> list[int]:
         """The next numbers, falling."""
+        if self._all is not None:
+            return [number for number in self._all if before is None or number < before][:limit]
         query, key = self.query(connection.dialect.name)
         if before is not None:
             query = query.where(key < before)
         return list(connection.execute(query.order_by(key.desc()).limit(limit)).scalars())
 
     def count(self, connection: Connection) -> int:
-        """How many there are, up to one more than ``COUNTED``."""
+        """How many there are, up to one more than ``COUNTED``; without more, they are all known from now on.
+
+        Asked for the last few of a word that hardly any has, PostgreSQL would read all attempts in order.
+        """
         query, _ = self.query(connection.dialect.name)
-        counted = select(func.count()).select_from(query.limit(COUNTED + 1).subquery())
-        return int(connection.execute(counted).scalar_one())
+        found = connection.execute(query.limit(COUNTED + 1)).scalars().all()
+        if len(found) <= COUNTED:
+            self._all = sorted(found, reverse=True)
+        return len(found)
 
     def query(self, dialect: str) -> tuple[Select[Any], Any]:
         """The query of the numbers, and the column that holds them."""

@@ -32,7 +32,6 @@ from trivium.safe_text import sanitise
 from trivium.store.live_alerts import alert_of, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import Sample, cases_of_traces, latest_samples
-from trivium.store.store import Store
 from trivium.web.errors import RETRY_AFTER, Refused
 from trivium.web.labellers import token_of
 from trivium.web.pages.site import Form, Site, case_address, table_export
@@ -120,9 +119,9 @@ def _monitor_routes(site: Site) -> list[Any]:
     ) -> Response[str] | Stream:
         name = live.known(monitor)
         if format != "html":
-            found = _exported(store, name)
+            found = _exported(site, name)
             return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
-        samples, older = _chosen(latest_samples(store, name, SEARCHED, before=before)[::-1], part, failed)
+        samples, older = _chosen(site, name, before, part, failed=failed)
         failures = cases_of_traces(store, name, [each.trace for each in samples if each.failed])
         errors = {trace: each.error for trace, each in failures.items() if each.error}
         now = clock()
@@ -266,25 +265,31 @@ class _Live:
             self._streams -= Counter([viewer])
 
 
-def _exported(store: Store, monitor: str) -> Iterator[Sample]:
+def _exported(site: Site, monitor: str) -> Iterator[Sample]:
     """The newest samples, some at a time."""
     before: int | None = None
     for _ in range(EXPORTED // SEARCHED):
-        found = latest_samples(store, monitor, SEARCHED, before=before)
+        found = latest_samples(site.store, monitor, SEARCHED, before=before)
         if not found:
             return
         yield from reversed(found)
         before = found[0].number
 
 
-def _chosen(found: list[Sample], part: str, failed: bool) -> tuple[list[Sample], int | None]:
+def _chosen(
+    site: Site, monitor: str, before: int | None, part: str, *, failed: bool
+) -> tuple[list[Sample], int | None]:
     """The samples of a page, newest first, and where the page with older ones begins.
 
     Args:
-        found: The newest samples.
+        site: The site.
+        monitor: Name of the monitor.
+        before: Where this page begins; None for the first one.
         part: Facet and value, such as ``version 1.5``; empty for all traffic.
         failed: Only those that did not pass.
     """
+    most = SEARCHED if part or failed else ROWS + 1
+    found = latest_samples(site.store, monitor, most, before=before)[::-1]
     facet, _, value = part.partition(" ")
     chosen = [
         each
