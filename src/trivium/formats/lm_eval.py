@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trivium.agents.attempt import Attempt
 from trivium.errors import Problem, TraceError
 from trivium.formats.samples import NamedAttempts, Sample, attempts_of, scored, suite_of
 from trivium.suites.sources import SourceCases
@@ -85,15 +86,18 @@ def _sample(id_: str, lines: list[tuple[str, JsonObject]], source: str) -> Sampl
         what = "holds no answer: expected a task that generates a text or chooses among several"
         raise TraceError(source, Problem(where, what))
     scores = {name: score for _, line in lines for name, score in _scores(line, several=len(lines) > 1)}
+    attempt = Attempt(
+        case=id_,
+        output=output,
+        reward=next((score["value"] for score in scores.values() if "value" in score), None),
+        metadata={"scores": scores},
+    )
     return Sample(
         where=where,
-        case=id_,
         input=asked if isinstance(asked, str) else text_or_json(asked),
         references=(text_or_json(target),) if target not in (None, "") else (),
         about=dict_(first.get("doc")),
-        output=output,
-        reward=next((score["value"] for score in scores.values() if "value" in score), None),
-        scores=scores,
+        attempt=attempt,
     )
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trivium.agents.attempt import Usage
+from trivium.agents.attempt import Attempt, Usage
 from trivium.errors import Problem, TraceError
 from trivium.formats.samples import NamedAttempts, Sample, attempts_of, scored, suite_of
 from trivium.suites.sources import SourceCases
@@ -140,21 +140,26 @@ def _sample(where: str, id_: str, result: JsonObject, test: JsonObject) -> Sampl
     failed = result.get("failureReason") == _ERROR
     latency = amount(result.get("latencyMs"))
     asked = next(iter(variables.values())) if len(variables) == 1 else variables
+    why = text(result, "error") or text(response, "error") or "it failed without a reason"
+    attempt = Attempt(
+        case=id_,
+        output=response.get("output"),
+        reward=None if failed else _PASSED if result["success"] else _FAILED,
+        seconds=None if latency is None or response.get("cached") is True else latency / 1000,
+        usage=_usage(result),
+        error=why if failed else None,
+        metadata={
+            "scores": {f"{PREFIX}score": scored(result.get("score"), explanation=reason), **named},
+            "provider": _provider(result),
+            "prompt": at(result, "prompt", "raw"),
+        },
+    )
     return Sample(
         where=where,
-        case=id_,
         input=asked if variables else at(result, "prompt", "raw") or "",
         references=tuple(dict.fromkeys(_references(test, variables))),
         about={"description": test["description"]} if text(test, "description") else {},
-        output=response.get("output"),
-        reward=None if failed else _PASSED if result["success"] else _FAILED,
-        scores={f"{PREFIX}score": scored(result.get("score"), explanation=reason), **named},
-        seconds=None if latency is None or response.get("cached") is True else latency / 1000,
-        usage=_usage(result),
-        error=(text(result, "error") or text(response, "error") or "it failed without a reason")
-        if failed
-        else None,
-        metadata={"provider": _provider(result), "prompt": at(result, "prompt", "raw")},
+        attempt=attempt,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import checked_attempt, duplicate_of, no_such_case
 from trivium.errors import OutputsError, Problem, Problems, SuiteError, TraceError, raise_problems
 from trivium.suites.case import Case
@@ -23,31 +23,18 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         where: Its place in the file.
-        case: Id of the case.
         input: What was asked.
         references: Answers that are right.
         about: Metadata of the case.
-        output: What came back.
-        reward: Whether, or how far, that was right, in [0, 1]; None if the file does not say.
-        scores: The scores of the tool by the names of their metrics, as :func:`scored` makes them.
-        seconds: Time that it took.
-        usage: Tokens and cost.
-        error: Why there is no output.
-        metadata: Metadata of the attempt.
+        attempt: The output. Its reward says whether, or how far, that was right, in [0, 1]; ``scores`` in its
+            metadata are those of the tool by the names of their metrics, as :func:`scored` makes them.
     """
 
     where: str
-    case: str
     input: Any
     references: tuple[str, ...] = ()
     about: JsonObject = {}
-    output: Any = None
-    reward: float | None = None
-    scores: JsonObject = {}
-    seconds: float | None = None
-    usage: Usage | None = None
-    error: str | None = None
-    metadata: JsonObject = {}
+    attempt: Attempt
 
 
 class Found(NamedTuple):
@@ -120,7 +107,7 @@ def suite_of(path: Path, name: str, read: Callable[[Path], Sequence[Sample]]) ->
         samples = read(path)
     except TraceError as error:
         raise SuiteError(error.source, error.problems) from error
-    first = {sample.case: sample for sample in reversed(samples)}
+    first = {sample.attempt.case: sample for sample in reversed(samples)}
     placed = [
         (
             each.where,
@@ -130,10 +117,11 @@ def suite_of(path: Path, name: str, read: Callable[[Path], Sequence[Sample]]) ->
     ]
     cases, problems = cases_of(placed)
     raise_problems(problems, str(path))
-    names = list(dict.fromkeys(name for sample in samples for name in sample.scores))
-    repeats = max(Counter(sample.case for sample in samples).values())
+    attempts = [sample.attempt for sample in samples]
+    names = list(dict.fromkeys(name for each in attempts for name in each.metadata["scores"]))
+    repeats = max(Counter(each.case for each in attempts).values())
     settings: JsonObject = {"metrics": names, "repeats": repeats}
-    if any(sample.reward is not None for sample in samples):
+    if any(each.reward is not None for each in attempts):
         settings |= {"metrics": [*names, "success"], "success": {"reward": 1.0}}
     return SourceCases(name, cases, settings)
 
@@ -148,21 +136,11 @@ def attempts_of(path: Path, suite: Suite, read: Callable[[Path], Sequence[Sample
     repeats: Counter[str] = Counter()
     found: list[Found] = []
     for sample in read(path):
-        found.append(Found(sample.case, repeats[sample.case], sample.where, sample))
-        repeats[sample.case] += 1
+        case = sample.attempt.case
+        found.append(Found(case, repeats[case], sample.where, sample.attempt))
+        repeats[case] += 1
     return NamedAttempts(str(path), suite, lambda: found, _attempt)
 
 
 def _attempt(found: Found, limit: int) -> Attempt:
-    sample: Sample = found.held
-    attempt = Attempt(
-        case=found.case,
-        repeat=found.repeat,
-        output=sample.output,
-        reward=sample.reward,
-        seconds=sample.seconds,
-        usage=sample.usage,
-        error=sample.error,
-        metadata={"scores": sample.scores, **sample.metadata},
-    )
-    return checked_attempt(attempt, limit=limit)
+    return checked_attempt(msgspec.structs.replace(found.held, repeat=found.repeat), limit=limit)
