@@ -50,6 +50,8 @@ def test_the_score_of_a_panel_is_the_median_and_every_vote_is_recorded(monkeypat
     assert detail["panel"] == {"asked": 3, "voted": 3, "failed": []}
     assert detail["model"] == f"{GPT} + {MINI} + {CLAUDE}"
     assert detail["requests"] == 3
+    assert len(detail["prompt"]) == 16
+    assert all("prompt" not in vote for vote in detail["votes"])
     assert detail["tokens"]["input"] == sum(vote["tokens"]["input"] for vote in detail["votes"])
     signals = detail["signals"]
     assert signals["verbalized_confidence"] == 3
@@ -97,6 +99,7 @@ def test_a_judge_that_fails_makes_the_panel_smaller_and_is_reported(monkeypatch,
     (failed,) = score.detail["panel"]["failed"]
     assert failed["model"] == MINI
     assert failed["reason"]
+    assert score.method == f"{GPT} + {CLAUDE} without {MINI}"
     assert score.detail["panel"]["voted"] == 2
     assert score.detail["model"] == f"{GPT} + {CLAUDE}"
 
