@@ -50,10 +50,10 @@ class FunctionAgent:
     def __init__(self, function: Callable[..., Any], *, name: str) -> None:
         self.name = name
         self._function = _instance(function, name)
-        self._takes_case, self._named = _accepted_parameters(self._function, name)
+        first, self._named, self.needs_world = _accepted_parameters(self._function, name)
+        self._takes_case = first is not None and first.name == "case"
         self.takes_world = "world" in self._named
-        self.needs_world = self.takes_world and _has_no_default(self._function, "world")
-        self._text_parameter = _text_parameter(self._function)
+        self._text_parameter = first.name if first is not None and first.annotation in {str, "str"} else None
         self._is_async = _is_async(self._function)
         self._threads = DaemonThreads(f"agent {name}")
         self._finder = AnswerFinder(name)
@@ -141,25 +141,14 @@ def _is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def _has_no_default(function: Callable[..., Any], name: str) -> bool:
-    return inspect.signature(function).parameters[name].default is inspect.Parameter.empty
-
-
-def _text_parameter(function: Callable[..., Any]) -> str | None:
-    """The name of the first parameter if it is declared to be a text."""
-    try:
-        first = next(iter(inspect.signature(function).parameters.values()), None)
-    except (TypeError, ValueError):
-        return None
-    return first.name if first is not None and first.annotation in {str, "str"} else None
-
-
-def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether the first parameter is the case, and which keyword arguments the function accepts."""
+def _accepted_parameters(
+    function: Callable[..., Any], name: str
+) -> tuple[inspect.Parameter | None, tuple[str, ...], bool]:
+    """The first parameter, which keyword arguments the function accepts, and whether it needs a world."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some built-in functions have no signature
-        return False, ()
+        return None, (), False
     positional = [
         each
         for each in parameters
@@ -178,7 +167,8 @@ def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool,
             f"the function needs {', '.join(unknown)}, which Trivium does not provide; an agent is called"
             f" with its input and, where its signature names them, {', '.join(INJECTED)}",
         )
-    return first.name == "case", named
+    needs_world = any(each.name == "world" and each.default is each.empty for each in rest)
+    return first, named, needs_world
 
 
 def names_taken(
