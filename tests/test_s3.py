@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from trivium.cli.main import run_command
 from trivium.errors import InputError, OutputsError, TriviumError
 from trivium.store.store import Store
 
-pytest.importorskip("s3fs")
+pytestmark = pytest.mark.skipif(find_spec("s3fs") is None, reason="needs s3fs, which is slow to import")
 
 COUNT = 120
 

@@ -17,7 +17,6 @@ import trivium as tv
 from trivium.cli.main import run_command
 from trivium.cli.main import trivium as cli
 from trivium.integrations.mcp import answers
-from trivium.integrations.mcp.server import Project, make_server
 
 Ask = Callable[..., Awaitable[str]]
 FEW_TOKENS = 800
@@ -57,6 +56,8 @@ async def until(true: Callable[[], bool]) -> None:
 def within(folder: Path, *, allow_run: bool = False) -> Any:
     """The SDK's client of a server in this process; the SDK takes a second to import."""
     from mcp import Client
+
+    from trivium.integrations.mcp.server import Project, make_server
 
     return Client(make_server(Project(folder, f"sqlite:///{folder}/.trivium/store.db", allow_run=allow_run)))
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -30,7 +31,7 @@ from trivium.trust.selective.inference import (
 )
 from trivium.trust.selective.items import Items
 
-ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
 
 
 def invented(seed: int, groups: int, levels: int | None) -> Items:
@@ -41,9 +42,11 @@ def invented(seed: int, groups: int, levels: int | None) -> Items:
 
 @pytest.fixture(scope="class")
 def chunk_map(cluster) -> Iterator[ChunkMap]:
+    from ray import is_initialized
+
     with on_ray() as connected:
         yield connected
-    assert not ray.is_initialized()
+    assert not is_initialized()
 
 
 class TestOnOneConnection:
@@ -158,6 +161,7 @@ def test_another_version_on_a_node_is_said(cluster, monkeypatch) -> None:
 
 def test_ctrl_c_ends_the_workers(cluster, tmp_path: Path) -> None:
     """They would compute for ever."""
+    from ray import is_initialized
 
     def interrupt() -> None:
         while len(list(tmp_path.glob("began-*"))) < 2:
@@ -173,7 +177,7 @@ def test_ctrl_c_ends_the_workers(cluster, tmp_path: Path) -> None:
                 over_resamples(waiting, 5, resamples=20, seed=0, rng="pcg64", at_once=1, chunk_map=chunk_map)
         finally:
             ended.set()
-    assert not ray.is_initialized()
+    assert not is_initialized()
     while any(alive(int(each.name.partition("-")[2])) for each in tmp_path.glob("began-*")):
         time.sleep(0.01)
 

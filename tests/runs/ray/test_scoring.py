@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -28,7 +29,7 @@ from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
 
-ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
 
 
 @pytest.fixture(autouse=True)
@@ -68,9 +69,11 @@ class At(NoProgress):
 
 
 def test_rows_and_figures_are_those_of_one_process(cluster, one, tmp_path: Path) -> None:
+    from ray import is_initialized
+
     run = scored(tmp_path, "ray", engine="ray")
     assert kept(f"{tmp_path}/ray.db", run) == one
-    assert not ray.is_initialized()
+    assert not is_initialized()
 
 
 def test_workers_of_the_cluster_write_partitions(
