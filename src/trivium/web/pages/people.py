@@ -1,7 +1,8 @@
 """The page on how far the people of a queue agree, with the items that need a decision."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +12,7 @@ from litestar.response import Redirect
 
 from trivium.errors import InputError
 from trivium.labels.agreement import SAME, Disagreement, Pair, agreement_of, disagreements_of
-from trivium.labels.blind import material_at
+from trivium.labels.blind import Material, material_at
 from trivium.labels.people import shown_names, token_id
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
@@ -83,7 +84,7 @@ def routes(site: Site) -> list[Any]:
             queue=asked,
             found=found,
             pairs=_pairs(found.pairs, names),
-            items=[_item(site, asked, each, names, mine) for each in shown],
+            items=list(_items(site, asked, shown, names, mine)),
             total=len(apart),
             start=start,
             next=start + LISTED if start + LISTED < len(apart) else None,
@@ -147,29 +148,32 @@ def said(queue: LabelQueue, value: float | None) -> str:
     return f"{value:g}"
 
 
-def _item(site: Site, queue: LabelQueue, each: Disagreement, names: Mapping[str, str], me: str) -> _Item:
-    return _Item(
-        found=each,
-        texts=_texts(site, each),
-        labels=tuple(
-            (names[person], said(queue, value), each.notes.get(person, ""))
-            for person, value in each.values.items()
-        ),
-        decided=None if each.decided is None else said(queue, each.decided),
-        may_decide=me not in each.values,
-    )
+def _items(
+    site: Site, queue: LabelQueue, shown: Iterable[Disagreement], names: Mapping[str, str], me: str
+) -> Iterator[_Item]:
+    record = cache(partial(run_of, site.store))  # most items are of one run
+    for each in shown:
+        try:
+            position = position_of(site.store, record(each.run), each.case)
+            texts = (
+                {} if position is None else _texts(material_at(site.store, each.run, position, each.repeat))
+            )
+        except (Refused, InputError):
+            texts = {}
+        yield _Item(
+            found=each,
+            texts=texts,
+            labels=tuple(
+                (names[person], said(queue, value), each.notes.get(person, ""))
+                for person, value in each.values.items()
+            ),
+            decided=None if each.decided is None else said(queue, each.decided),
+            may_decide=me not in each.values,
+        )
 
 
-def _texts(site: Site, each: Disagreement) -> dict[str, Marked | None]:
-    """Input, output and first reference of an item, without what any judge said; empty if it was deleted."""
-    try:
-        run = run_of(site.store, each.run)
-        position = position_of(site.store, run, each.case)
-        if position is None:
-            return {}
-        found = material_at(site.store, run.id, position, each.repeat)
-    except (Refused, InputError):
-        return {}
+def _texts(found: Material) -> dict[str, Marked | None]:
+    """Input, output and first reference of an item, without what any judge said."""
     texts = {"Input": found.input_text, "Output": found.output_text}
     texts |= {"Reference": found.references[0]} if found.references else {}
     return {name: marked(text, at_most=TEXT_CHARS) for name, text in texts.items()}
