@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import json
 import resource
 import socket
@@ -111,6 +112,7 @@ def test_a_process_without_file_handles_asks_fewer_at_once_and_fails_no_attempt(
 
 
 def test_a_command_is_not_started_with_the_last_file_handles(monkeypatch):
+    gc.collect()  # closes what earlier tests left open
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = min(soft, 256)
     monkeypatch.setattr("trivium.agents.adapters.command._RESERVED_HANDLES", few - 3)
