@@ -140,9 +140,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if placed := [item.nodeid for item in session.items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"the name of a test has an address: {placed[0]}")
     gc.freeze()
-    gc.set_threshold(
-        5_000, 5, 5
-    )  # in place of 700, 10, 10: all is looked at half as often, what is new a seventh
+    # In place of 700, 10, 10: all is looked at half as often, and what is new a seventh as often.
+    gc.set_threshold(5_000, 5, 5)
 
 
 class _Modules:
