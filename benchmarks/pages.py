@@ -24,7 +24,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 from tests.monitor.samples import sample, store_samples
 from tests.store.postgres import binary, server
 
@@ -199,11 +199,12 @@ def watch(store: Store, runs: int, samples: int) -> None:
 
 
 def refresh(store: Store) -> None:
-    """Let the last sample be of now, so that the window of a store that was kept is not empty."""
+    """Make the last sample of a store that was kept be of now, and forget the answers against runs before."""
     table = schema.live_samples
     with store.engine.begin() as connection:
         late = time.time() - connection.execute(select(func.max(table.c.time))).scalar_one()
         connection.execute(update(table).values(time=table.c.time + late))
+        connection.execute(delete(schema.answers_before))
 
 
 def index(store: Store, at_most: float) -> None:
@@ -233,7 +234,6 @@ def pages(draw: random.Random, runs: int, cases: int, queue: str) -> dict[str, s
         "runs of a suite": f"/runs?suite=suite+{number % SUITES}",
         "runs of a version": f"/runs?version=v{number // SUITES}",
         "runs of a tag": f"/runs?tag=suite+{number % SUITES}",
-        "answer in the list, filled": f"/runs/{run}/before",
         "run": f"/runs/{run}",
         "run, failed, best first": f"/runs/{run}?verdict=failed&sort=best",
         "run, found by text": f"/runs/{run}?q=case-{case}",
@@ -242,6 +242,7 @@ def pages(draw: random.Random, runs: int, cases: int, queue: str) -> dict[str, s
         "comparison, new": f"/compare/{run}/{other}",
         "comparison, filled": f"/compare/{run}/{other}",
         "comparison, again": f"/compare/{run}/{other}",
+        "answer in the list, filled": f"/runs/{run}/before",
         "run as CSV": f"/runs/{run}?format=csv",
         "labels": "/labels",
         "an item to label": f"/labels/{queue}",

@@ -15,7 +15,6 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trivium.errors import InputError, Problem
-from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
 from trivium.web.security import MOST_HEAD_BYTES
 
 if TYPE_CHECKING:
@@ -118,9 +117,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[Any] | None = None) -> None:
         await super().startup(sockets=sockets)
         if self.started:
-            # A collection that looks at all modules holds an answer up for 100 ms, any other one for 5 ms.
-            gc.freeze()
-            gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
+            gc.freeze()  # a collection that looks at all modules would hold answers up for 100 ms
             self._listening()
 
     @contextmanager
