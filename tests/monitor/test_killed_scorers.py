@@ -37,7 +37,8 @@ def score_until_killed(store: Store, support: Monitored, round_: int, statements
         if not left[0]:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    live_jobs.MOST_TRIES = 1000  # an unlucky job is not to fail
+    live_jobs.MOST_TRIES = 1000  # a job that is killed again and again is not to fail,
+    live_jobs.FIRST_WAIT_SECONDS = 0.0  # nor, with a store that is busy at the last try, to wait for hours
     scorer.JOBS_AT_ONCE = 4
     event.listen(store.engine, "before_cursor_execute", count)
     event.listen(store.engine, "commit", count)

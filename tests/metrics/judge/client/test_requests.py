@@ -75,7 +75,7 @@ def _environment(monkeypatch):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _runner():
+def runner():
     """One event loop for all tests here: each would start threads of its own."""
     with asyncio.Runner() as Peer.runner:
         yield

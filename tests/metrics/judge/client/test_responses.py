@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.metrics.judge.client.test_direct_client import call
-from tests.metrics.judge.client.test_requests import Peer
+from tests.metrics.judge.client.test_requests import Peer, runner  # noqa: F401
 from trivium.metrics.judge.client.providers import PROVIDERS
 from trivium.metrics.judge.client.request import MAX_TOKENS
 from trivium.metrics.judge.client.wire_formats import FORMATS
