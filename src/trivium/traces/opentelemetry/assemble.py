@@ -53,6 +53,7 @@ from trivium.traces.trace import (
 from trivium.values import JsonObject, dict_
 
 _NODE_MARKS = (semconv.METADATA, semconv.CHECKPOINT_NAMESPACE)
+_CONVERSATIONS = (semconv.CONVERSATION, semconv.SESSION)
 _LAST = 2**64
 
 
@@ -103,7 +104,7 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         spans_of(ordered, roles, usages, origin or 0),
         trace_id=trace_id,
         problems=problems,
-        metadata=_metadata(ordered, roles, origin) | evaluations_of(ordered),
+        metadata=_metadata(ordered, roles, names, origin) | evaluations_of(ordered),
     )
     if may_hold_question(ordered, names):
         trace = _with_question(trace, ordered)
@@ -143,14 +144,16 @@ def _usages(
     return usages
 
 
-def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | None) -> JsonObject:
+def _metadata(
+    ordered: list[RecordedSpan], roles: list[SpanRole], names: Set[str], origin: int | None
+) -> JsonObject:
     """The start of the trace, its conversation, and the instrumentations that recorded its agents."""
     pairs = zip(ordered, roles, strict=True)
     recorders = sorted({span.scope for span, role in pairs if role.kind == "agent" and span.scope})
     metadata: JsonObject = {} if origin is None else {"started": _moment(origin)}
     if recorders:
         metadata[RECORDERS] = recorders
-    for span in ordered:
+    for span in () if names.isdisjoint(_CONVERSATIONS) else ordered:
         stated = span.attributes.get(semconv.CONVERSATION) or span.attributes.get(semconv.SESSION)
         if conversation := text_of(stated):
             metadata[CONVERSATION] = conversation

@@ -62,6 +62,15 @@ _RESULT = (semconv.RESULT, semconv.JSON_OUTPUT, semconv.OUTPUT, semconv.ANSWERED
 _FINAL = "final_result"
 """How the tools begin with which PydanticAI has a model answer; they have no calls."""
 
+_WITH_PARTS = frozenset({*_ASKED, *_ANSWERED})
+
+*_DOCUMENTS, _LAST = (
+    {f"{semconv.DOCUMENT} {part} {index}": part for part in semconv.DOCUMENT_PARTS}
+    for index in range(semconv.MOST_DOCUMENTS + 1)
+)
+"""By name of attribute, the part of each document; those of the last are only noticed."""
+_BEYOND = frozenset(_LAST)
+
 _QUOTED = frozenset({semconv.JSON_INPUT, semconv.JSON_OUTPUT})
 _TYPES = {semconv.INPUT: semconv.INPUT_TYPE, semconv.OUTPUT: semconv.OUTPUT_TYPE}
 
@@ -156,20 +165,19 @@ def parts_left_out(spans: Iterable[RecordedSpan]) -> Iterator[TraceProblem]:
 
     Requests repeat the messages, so the most of one span count.
     """
-    spans = list(spans)
-    most = Counter[str]()
+    most, cut = Counter[str](), list[TraceProblem]()
     for span in spans:
         attributes = _attributes(span)
-        for key in {*_ASKED, *_ANSWERED} & attributes.keys():
-            value = attributes[key]
-            if not isinstance(value, str) or UNREAD_TYPE.search(value):
-                most |= unread_parts(_decoded(attributes, key))
-    yield from unread_problems(most)
-    beyond = {f"{semconv.DOCUMENT} {part} {semconv.MOST_DOCUMENTS}" for part in semconv.DOCUMENT_PARTS}
-    for span in spans:
-        if not beyond.isdisjoint(span.attributes):
+        if not _WITH_PARTS.isdisjoint(attributes):
+            for key in _WITH_PARTS & attributes.keys():
+                value = attributes[key]
+                if not isinstance(value, str) or UNREAD_TYPE.search(value):
+                    most |= unread_parts(_decoded(attributes, key))
+        if not _BEYOND.isdisjoint(attributes):
             what = f"documents after the first {semconv.MOST_DOCUMENTS} that it returned are left out"
-            yield TraceProblem(kind="unread_documents", span=span.id, what=what)
+            cut.append(TraceProblem(kind="unread_documents", span=span.id, what=what))
+    yield from unread_problems(most)
+    yield from cut
 
 
 def arguments_of(span: RecordedSpan) -> Any:
@@ -290,11 +298,10 @@ def _numbered_messages(attributes: Mapping[str, Any]) -> list[JsonObject] | None
 
 def _numbered_documents(attributes: Mapping[str, Any]) -> Iterator[JsonObject]:
     """The documents of a retriever or a reranker, of which each part has an attribute of its own."""
-    for index in range(semconv.MOST_DOCUMENTS):
-        names = {part: f"{semconv.DOCUMENT} {part} {index}" for part in semconv.DOCUMENT_PARTS}
-        document = {part: attributes[name] for part, name in names.items() if name in attributes}
-        if not document:
+    for names in _DOCUMENTS:
+        if names.keys().isdisjoint(attributes):
             return
+        document = {part: attributes[name] for name, part in names.items() if name in attributes}
         yield {part: parsed(value) if part == "metadata" else value for part, value in document.items()}
 
 

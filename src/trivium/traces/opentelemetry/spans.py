@@ -313,9 +313,8 @@ def _failed(span: RecordedSpan) -> bool:
 def _retrieves(span: RecordedSpan) -> bool:
     """Whether a call of a tool retrieves documents, or selects among retrieved ones."""
     attributes = span.attributes
-    return (
-        attributes.get(semconv.OPERATION) == "retrieval"
-        or text(attributes, semconv.OPENINFERENCE) in _RETRIEVERS
+    return attributes.get(semconv.OPERATION) == "retrieval" or (
+        semconv.OPENINFERENCE in attributes and text(attributes, semconv.OPENINFERENCE) in _RETRIEVERS
     )
 
 
