@@ -224,3 +224,15 @@ def test_a_new_store_is_made_although_a_profiler_keeps_what_its_statements_used(
     finally:
         event.remove(Engine, "after_cursor_execute", keep)
     assert kept
+
+
+@pytest.mark.parametrize(("server", "here"), [("", "64"), ("0", "0"), ("200", "200")])
+@pytest.mark.parametrize("any_url", ["postgresql"], indirect=True)
+def test_scattered_pages_are_asked_of_the_disk_together_unless_the_server_cannot_or_does_more(
+    any_url, server, here
+):
+    """A server without such reads has 0 and refuses other numbers."""
+    if server:
+        any_url += f"?options=-c%20effective_io_concurrency%3D{server}"
+    with Store(any_url) as store, store.engine.connect() as connection:
+        assert connection.execute(text("SHOW effective_io_concurrency")).scalar_one() == here
