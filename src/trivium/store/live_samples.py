@@ -1,6 +1,7 @@
 """Scored samples of production traffic: each is stored once, with its attempt, evaluation and scores."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -517,7 +518,9 @@ def _sample(row: Sequence[Any], scores: Mapping[str, float]) -> Sample:
     return Sample(*(*fields, _facets(facets), cost_usd, scores))
 
 
-def _facets(text: str) -> dict[str, tuple[str, ...]]:
+@lru_cache(maxsize=4_096)
+def _facets(text: str) -> Mapping[str, tuple[str, ...]]:
+    """Decoded once for all samples that have the same ones, as most have."""
     return _decoder.decode(text)
 
 
