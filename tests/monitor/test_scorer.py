@@ -1,12 +1,14 @@
 """Samples are scored once each, into the monitor's run of the day."""
 
 import json
+import random
 
 import msgspec
 import pytest
 from sqlalchemy import select
 
 import trivium as tv
+from tests.monitor.samples import sample, store_samples
 from trivium.errors import InputError
 from trivium.monitor import day as day_module
 from trivium.monitor import scorer as scorer_module
@@ -18,7 +20,7 @@ from trivium.store import schema
 from trivium.store.live_counts import counts_of
 from trivium.store.live_jobs import LEASE_SECONDS, MOST_TRIES, LiveJobs
 from trivium.store.live_records import Choice, RecordedTrace
-from trivium.store.live_samples import latest_samples, samples_of
+from trivium.store.live_samples import RecentSamples, Sample, latest_samples, samples_of
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 from trivium.traces.trace import Span, SpanUsage, Trace
@@ -252,6 +254,39 @@ def test_samples_are_chosen_by_number_time_and_count(any_url):
         assert latest(2, before=numbers[3]) == ["t1", "t2"]
         assert latest(9, since=NOW + 1, until=NOW + 3) == ["t1", "t2"]
         assert samples_of(store, "another") == []
+
+
+def version_of(trace: int, version: int, **fields) -> Sample:
+    return msgspec.structs.replace(sample(trace, **fields), version=version)
+
+
+def test_recent_samples_are_the_latest_ones_whatever_came_and_went(any_url):
+    draw, table = random.Random(5), schema.live_samples
+    with Store(any_url) as store:
+        recent = RecentSamples(store, "support")
+        for step in range(60):
+            made = [
+                version_of(draw.randrange(40), 10 * step + n, time=NOW + draw.randrange(50))
+                for n in range(draw.randrange(4))
+            ]
+            store_samples(store, made)
+            if step % 10 == 9:  # retention
+                with store.engine.begin() as connection:
+                    connection.execute(table.delete().where(table.c.time == NOW + draw.randrange(50)))
+            asked = {"since": NOW + draw.choice((step // 2, 0)), "figures": draw.choice(((), ("judge",)))}
+            number = draw.choice((5, 1_000))
+            assert recent.latest(number, **asked) == latest_samples(store, "support", number, **asked)
+
+
+def test_recent_samples_are_read_once(any_url, monkeypatch):
+    with Store(any_url) as store:
+        recent = RecentSamples(store, "support")
+        store_samples(store, [sample(n) for n in range(5)])
+        assert len(recent.latest(100)) == 5
+        monkeypatch.setattr("trivium.store.live_samples.latest_samples", pytest.fail)
+        store_samples(store, [sample(5), version_of(0, 2)])
+        assert [each.trace for each in recent.latest(100)] == ["t1", "t2", "t3", "t4", "t5", "t0"]
+        assert [each.trace for each in recent.latest(3)] == ["t4", "t5", "t0"]
 
 
 def test_a_monitor_without_metrics_computes_those_that_need_no_case():

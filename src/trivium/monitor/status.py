@@ -31,7 +31,7 @@ from trivium.store.live_alerts import (
 )
 from trivium.store.live_counts import Counts, counts_of
 from trivium.store.live_jobs import LiveJobs
-from trivium.store.live_samples import Sample, latest_samples
+from trivium.store.live_samples import RecentSamples, Sample
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.values import resolved
@@ -130,7 +130,13 @@ def settings_of(store: Store, monitor: str) -> MonitorSettings:
 
 
 def status_of(
-    store: Store, monitor: str, settings: MonitorSettings | None = None, *, now: float, parts: bool = True
+    store: Store,
+    monitor: str,
+    settings: MonitorSettings | None = None,
+    *,
+    now: float,
+    parts: bool = True,
+    recent: RecentSamples | None = None,
 ) -> MonitorStatus:
     """Compute the status of a monitor.
 
@@ -139,7 +145,8 @@ def status_of(
         monitor: Name of the monitor.
         settings: Settings of the monitor; by default those of its newest run.
         now: Unix time.
-        parts: Whether to estimate figures also by facet and over time, which takes most of the time.
+        parts: Whether to estimate figures also by facet and over time.
+        recent: Its samples as far as they were read before; by default they are all read.
     """
     if settings is None:
         settings = settings_of(store, monitor)
@@ -147,7 +154,7 @@ def status_of(
         settings = msgspec.structs.replace(settings, by=())
     watched = watched_of(state_of(store, monitor, STATE))
     levels = Levels.from_state(settings, watched.levels) if watched.levels else None
-    samples, begin = window_samples(store, monitor, settings, now, texts=False)
+    samples, begin = window_samples(recent or RecentSamples(store, monitor), settings, now)
     columns = Columns(samples, figures_of(settings))
     window = with_levels(window_of(columns, settings, begin=begin, end=now), levels, settings)
     backlog = LiveJobs(store).backlog(monitor)
@@ -191,16 +198,16 @@ def status_of(
 
 
 def window_samples(
-    store: Store, monitor: str, settings: MonitorSettings, now: float, *, texts: bool = True
+    recent: RecentSamples, settings: MonitorSettings, now: float
 ) -> tuple[list[Sample], float]:
-    """Return the samples of the window, also their texts if wanted, and the Unix time at which it begins."""
+    """Return the samples of the window, and the Unix time at which it begins."""
     figures = [name for name in settings.figures if name not in {PASS_RATE, COMPOSITE}]  # samples have them
     if settings.window_samples is not None:
         most = min(settings.window_samples, MOST_SAMPLES)
-        samples = latest_samples(store, monitor, most, figures=figures, texts=texts)
+        samples = recent.latest(most, figures=figures)
         return samples, min((each.time for each in samples), default=now)
     begin = now - settings.window
-    return latest_samples(store, monitor, MOST_SAMPLES, since=begin, figures=figures, texts=texts), begin
+    return recent.latest(MOST_SAMPLES, since=begin, figures=figures), begin
 
 
 def with_levels(window: Window, levels: Levels | None, settings: MonitorSettings) -> Window:

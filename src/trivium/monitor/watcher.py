@@ -16,7 +16,12 @@ from trivium.monitor.status import STATE, Watched, silent, watched_of, window_sa
 from trivium.monitor.windows import MOST_SAMPLES, Columns, figures_of, window_of
 from trivium.store.live_alerts import Mark, StateTransaction, last_interaction, locked_state
 from trivium.store.live_jobs import LiveJobs
-from trivium.store.live_samples import latest_samples, samples_of, traces_scored_before
+from trivium.store.live_samples import (
+    RecentSamples,
+    latest_samples,
+    samples_of,
+    traces_scored_before,
+)
 from trivium.store.store import Store
 from trivium.values import json_text
 
@@ -49,6 +54,7 @@ class Watcher:
     ) -> None:
         self._store = store
         self.monitors = tuple(monitors)
+        self._recent = {each.name: RecentSamples(store, each.name) for each in self.monitors}
         self._clock = clock
         self._loop = Loop(
             "trivium-watcher",
@@ -87,7 +93,7 @@ class Watcher:
 
     def _look(self, monitored: Monitored, now: float) -> list[Message]:
         name, settings = monitored.name, monitored.monitor
-        samples, begin = window_samples(self._store, name, settings, now)
+        samples, begin = window_samples(self._recent[name], settings, now)
         backlog = LiveJobs(self._store).backlog(name)
         last = last_interaction(self._store, settings.services)
         age = None if backlog.oldest is None else max(0.0, now - backlog.oldest)

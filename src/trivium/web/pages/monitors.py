@@ -31,7 +31,7 @@ from trivium.reports.monitoring import (
 from trivium.safe_text import sanitise
 from trivium.store.live_alerts import alert_of, alerts_of, marks_of, monitors_of
 from trivium.store.live_counts import HOUR, counts_of
-from trivium.store.live_samples import Sample, cases_of_traces, latest_samples
+from trivium.store.live_samples import RecentSamples, Sample, cases_of_traces, latest_samples
 from trivium.web.errors import RETRY_AFTER, Refused
 from trivium.web.labellers import token_of
 from trivium.web.pages.site import Form, Site, case_address, table_export
@@ -199,6 +199,7 @@ class _Live:
         self._site = site
         self._streams: Counter[str] = Counter()
         self._known: dict[str, tuple[float, MonitorStatus]] = {}
+        self._recent: dict[str, RecentSamples] = {}
 
     def names(self) -> set[str]:
         """Names of the monitors of this server and its store."""
@@ -217,7 +218,8 @@ class _Live:
         if status is None or not 0 <= now - read < LIVE_SECONDS:
             monitored = self._site.services.monitors.get(monitor)
             settings = None if monitored is None else monitored.monitor
-            status = status_of(self._site.store, monitor, settings, now=now, parts=parts)
+            recent = self._recent.setdefault(monitor, RecentSamples(self._site.store, monitor))
+            status = status_of(self._site.store, monitor, settings, now=now, parts=parts, recent=recent)
             if parts:
                 self._known[monitor] = now, status
         return status
