@@ -202,7 +202,7 @@ def _documents():
     root = Path(__file__).parent.parent
     for path in sorted([*root.glob("docs/**/*.md"), *root.glob("src/trivium/**/*.py")]):
         yield str(path.relative_to(root)), path.read_text()
-    for name in ("alembic", "click", "httpx", "msgspec", "numpy", "rich", "scipy", "sqlalchemy"):
+    for name in ("click", "httpx", "msgspec", "numpy", "rich", "scipy", "sqlalchemy"):
         found = distribution(name)
         yield from ((f"{name}/{file}", found.read_text(file) or "") for file in ("METADATA", "RECORD"))
         for file in sorted(found.files or [])[:80]:

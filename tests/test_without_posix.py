@@ -38,7 +38,7 @@ ASKED = {
 WITHOUT = f"""
 import asyncio, multiprocessing.popen_spawn_posix, os, platform, shutil, signal, sqlite3, ssl, subprocess, sys
 import tempfile, uuid, zipfile
-import alembic.command, click, httpx, litestar.testing, numpy, rich.console, rustworkx, scipy.stats, uvicorn
+import click, httpx, litestar.testing, numpy, rich.console, rustworkx, scipy.stats, uvicorn
 
 for name in {sorted(MODULES)!r}:
     sys.modules[name] = None

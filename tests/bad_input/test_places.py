@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.bad_input.given import SCORE
-from trivium.store.connection import NEWEST
+from trivium.store.migrations import NEWEST
 
 
 def test_a_link_that_leads_nowhere_says_so(folder):

@@ -1,6 +1,11 @@
 """Sample runs for store tests."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, create_engine
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite, Evaluation
@@ -62,3 +67,16 @@ def make_first_version(connection: sqlite3.Connection) -> None:
     for column in columns[columns.index("summary") + 1 :]:
         connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     connection.execute("UPDATE alembic_version SET version_num = '0001'")
+
+
+@contextmanager
+def older_store(url: str, revision: str) -> Iterator[Connection]:
+    """Make an empty store as the Trivium of that schema did, and give a connection to fill it with."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    made = (Path(__file__).parent / "revisions" / f"{engine.dialect.name}.sql").read_text()
+    statements = made.partition(f"-- {int(revision) + 1:04}\n")[0].split(";\n")
+    with engine.begin() as connection:
+        for statement in statements[:-1]:
+            connection.exec_driver_sql(statement)
+        yield connection
+    engine.dispose()

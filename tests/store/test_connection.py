@@ -1,4 +1,4 @@
-"""Compares a new store with one that went through every migration."""
+"""Compares new stores with those that were migrated from every older schema."""
 
 import os
 import resource
@@ -9,26 +9,27 @@ import sys
 from contextlib import suppress
 
 import pytest
-from sqlalchemy import Engine, create_engine, event, insert, select, text
+from sqlalchemy import Engine, event, insert, select, text
 
 from tests.monitor.samples import sample
+from tests.store.samples import older_store
 from trivium.errors import StoreError
 from trivium.store import schema
-from trivium.store.connection import upgrade
 from trivium.store.labels import NOBODY
 from trivium.store.live_samples import Sample, samples_of
+from trivium.store.migrations import NEWEST, REVISIONS
 from trivium.store.store import Store
 
 
-def test_a_new_store_is_as_the_migrations_would_have_left_it(tmp_path):
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_older_store_becomes_as_a_new_one_is(tmp_path, revision):
     Store(str(tmp_path / "new.db")).close()
-    engine = create_engine(f"sqlite:///{tmp_path / 'migrated.db'}")
-    with engine.begin() as connection:
-        upgrade(connection)
-    engine.dispose()
+    with older_store(f"sqlite:///{tmp_path / 'migrated.db'}", revision):
+        pass
+    Store(str(tmp_path / "migrated.db")).close()
     new, migrated = (_all_of(tmp_path / name) for name in ("new.db", "migrated.db"))
     assert new == migrated
-    assert new["alembic_version"][1]
+    assert new["alembic_version"][1] == [(NEWEST,)]
 
 
 def _all_of(path):
@@ -73,13 +74,10 @@ def test_a_store_whose_making_is_cut_short_is_made_again(tmp_path, table):
     assert _all_of(path) == _all_of(tmp_path / "whole.db")
 
 
-def test_a_store_whose_migration_is_cut_short_is_migrated_again(tmp_path, monkeypatch):
+def test_a_store_whose_migration_is_cut_short_is_migrated_again(tmp_path):
     path = tmp_path / "old.db"
-    engine = create_engine(f"sqlite:///{path}")
-    with monkeypatch.context() as older, engine.begin() as connection:
-        older.setattr("trivium.store.connection.NEWEST", "0001")
-        upgrade(connection)
-    engine.dispose()
+    with older_store(f"sqlite:///{path}", "0001"):
+        pass
     before = _all_of(path)
 
     class CutShort(Exception):
@@ -102,37 +100,29 @@ def test_a_store_whose_migration_is_cut_short_is_migrated_again(tmp_path, monkey
 
 
 def test_a_store_that_kept_no_grants_takes_who_holds_or_answered_an_item_as_asked(any_url):
-    engine = create_engine(any_url.replace("postgresql:", "postgresql+psycopg:"))
     label = {
         "run": "r", "case": "c", "repeat": 0, "dimension": "d", "answer": "label", "value": 1.0, "at": 5.0,
         "queue": 1, "place": 1,
     }  # fmt: skip
-    with pytest.MonkeyPatch.context() as older, engine.begin() as connection:
-        older.setattr("trivium.store.connection.NEWEST", "0008")
-        upgrade(connection)
+    with older_store(any_url, "0008") as connection:
         for key, by, how in (("a", "ann", "uniform"), ("b", "dora", "adjudicated"), ("c", NOBODY, "uniform")):
             connection.execute(insert(schema.labels).values({**label, "key": key, "by": by, "how": how}))
         held = {"queue": 1, "by": "ben", "place": 2, "slot": 0, "until": 9.0}
         connection.execute(insert(schema.label_leases).values(held))
-    engine.dispose()
     with Store(any_url) as store, store.engine.connect() as connection:
         found = connection.execute(select(schema.label_grants).order_by(schema.label_grants.c.place))
         assert [tuple(row) for row in found] == [(1, 1, "ann", 5.0, 5.0), (1, 2, "ben", 9.0, 9.0)]
 
 
 def test_samples_that_were_stored_before_costs_were_have_none(any_url):
-    engine = create_engine(any_url.replace("postgresql:", "postgresql+psycopg:"))
     fields = {name: getattr(sample(1), name) for name in Sample.__struct_fields__}
     row = {**fields, "facets": "{}"}
-    with pytest.MonkeyPatch.context() as older, engine.begin() as connection:
-        older.setattr("trivium.store.connection.NEWEST", "0011")
-        upgrade(connection)
+    with older_store(any_url, "0011") as connection:
         columns = ", ".join(
             column.name for column in schema.live_samples.columns if column.name != "cost_usd"
         )
         values = ", ".join(f":{name}" for name in columns.split(", "))
         connection.execute(text(f"INSERT INTO live_samples ({columns}) VALUES ({values})"), row)
-    engine.dispose()
     with Store(any_url) as store:
         (found,) = samples_of(store, "support")
         assert (found.trace, found.seconds, found.cost_usd) == ("t1", 1.0, None)

@@ -7,12 +7,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
 
-from tests.store.samples import attempt, evaluation, make_first_version, new_run
+from tests.store.samples import attempt, evaluation, make_first_version, new_run, older_store
 from trivium.cli.main import run_command
 from trivium.errors import StoreError
-from trivium.store.connection import NEWEST, upgrade
+from trivium.store.migrations import NEWEST
 from trivium.store.store import Store
 
 READING = (["list"], ["show"], ["export"], ["compare", "r1", "r1"])
@@ -34,13 +33,10 @@ def _schema(file: Path) -> str:
     return version
 
 
-def test_the_older_store_of_these_tests_is_as_the_first_migration_makes_it(tmp_path, monkeypatch):
+def test_the_older_store_of_these_tests_is_as_the_first_migration_made_it(tmp_path):
     _older_store(tmp_path / "old.db")
-    engine = create_engine(f"sqlite:///{tmp_path / 'first.db'}")
-    with monkeypatch.context() as older, engine.begin() as connection:
-        older.setattr("trivium.store.connection.NEWEST", "0001")
-        upgrade(connection)
-    engine.dispose()
+    with older_store(f"sqlite:///{tmp_path / 'first.db'}", "0001"):
+        pass
     old, first = (_columns(tmp_path / name) for name in ("old.db", "first.db"))
     assert old == first
 

@@ -37,6 +37,7 @@ from sqlalchemy.util import LRUCache
 
 from trivium.errors import MissingExtra, StoreError, StoreLost
 from trivium.store import schema as tables
+from trivium.store.migrations import NEWEST, REVISIONS, upgrade
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects.postgresql import Insert
@@ -45,12 +46,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_URL = "sqlite:///.trivium/store.db"
-NEWEST = "0012"
-"""Revision that this version of Trivium writes; the last file in ``migrations/versions``."""
-
-REVISIONS = tuple(f"{number:04}" for number in range(1, int(NEWEST) + 1))
-"""Revisions that this version can read or migrate."""
-
 _FIRST_TABLES = frozenset({"runs", "cases", "attempts", "evaluations", "case_scores"})
 """Tables that every revision has."""
 
@@ -419,7 +414,7 @@ def _migrated(engine: Engine, *, back_up: bool = True) -> Engine:
             if back_up and engine.dialect.name == "sqlite":
                 copy = _back_up(engine, f"schema-{version}")
                 log.warning("migrating %s from schema %s; a copy is in %s", engine.url, version, copy)
-            upgrade(connection)
+            upgrade(connection, version)
     return engine
 
 
@@ -431,7 +426,6 @@ def _lock(connection: Connection) -> None:
 
 
 def _make_tables(connection: Connection) -> None:
-    """Create the newest schema directly, because importing Alembic takes longer."""
     backend, driver = connection.dialect.name, connection.connection.driver_connection
     execute = driver.execute if driver is not None and backend == "sqlite" else connection.exec_driver_sql
     for statement in _definitions(backend):
@@ -454,17 +448,6 @@ def _definitions(backend: str) -> tuple[str, ...]:
     version.create(recorder, checkfirst=False)
     stated = insert(version).values(version_num=NEWEST)
     return (*made, str(stated.compile(dialect=recorder.dialect, compile_kwargs={"literal_binds": True})))
-
-
-def upgrade(connection: Connection) -> None:
-    """Apply the missing migrations to a store, which may be empty."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, NEWEST)
 
 
 def _version(connection: Connection, engine: Engine) -> str | None:

@@ -1,7 +1,8 @@
 """Lists of runs, on both databases."""
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
+from tests.store.samples import older_store
 from trivium.store.browsing.runs import (
     RunFilters,
     find_runs,
@@ -10,7 +11,6 @@ from trivium.store.browsing.runs import (
     tag_names,
     version_names,
 )
-from trivium.store.connection import upgrade
 from trivium.store.records import Commit, Provenance
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -37,11 +37,8 @@ def test_runs_come_in_pages_of_which_none_is_lost(any_url):
         assert suite_names(store) == ["s0", "s1"]
 
 
-def test_the_migrations_fill_in_what_lists_show_of_older_runs(tmp_path, monkeypatch):
-    engine = create_engine(f"sqlite:///{tmp_path / 'old.db'}")
-    with monkeypatch.context() as older, engine.begin() as connection:
-        older.setattr("trivium.store.connection.NEWEST", "0004")
-        upgrade(connection)
+def test_the_migrations_fill_in_what_lists_show_of_older_runs(any_url):
+    with older_store(any_url, "0004") as connection:
         connection.execute(
             text(
                 "INSERT INTO runs (number, id, suite_name, suite, kind, state, created, touched, settings, "
@@ -58,8 +55,7 @@ def test_the_migrations_fill_in_what_lists_show_of_older_runs(tmp_path, monkeypa
             text("INSERT INTO cases (suite, position, id, body) VALUES (:suite, 0, 'a', :body)"),
             [{"suite": "s", "body": '{"tags": ["x", "y"]}'}, {"suite": "t", "body": '{"id": "b"}'}],
         )
-    engine.dispose()
-    with Store(f"sqlite:///{tmp_path / 'old.db'}") as store:
+    with Store(any_url) as store:
         first, second = find_runs(store, sort="oldest").runs
         assert [run.run for run in find_runs(store, RunFilters(tag="y")).runs] == ["b", "a"]
         assert tag_names(store) == ["x", "y"]

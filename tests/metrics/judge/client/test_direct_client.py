@@ -157,7 +157,7 @@ def test_a_judged_command_imports_neither_pydantic_ai_nor_an_sdk(server, tmp_pat
         try:
             main()
         finally:
-            print(sorted({"pydantic_ai", "openai", "anthropic", "httpx2", "alembic"} & sys.modules.keys()))
+            print(sorted({"pydantic_ai", "openai", "anthropic", "httpx2"} & sys.modules.keys()))
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
     command += ["score", "suite.json", "--outputs", "outputs.jsonl", "--json"]

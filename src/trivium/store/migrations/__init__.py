@@ -1,3 +1,0 @@
-"""Schema migrations, run by Alembic."""
-
-__all__: list[str] = []

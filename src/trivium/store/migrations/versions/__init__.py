@@ -1,3 +1,0 @@
-"""Schema migrations, one file per revision."""
-
-__all__: list[str] = []
