@@ -85,6 +85,7 @@ def test_the_thread_completes_traces_and_goes_on_after_a_failure(url, monkeypatc
 
         monkeypatch.setattr(traces, "complete", complete)
         with Completer(traces, always, clock=lambda: NOW + 30) as completer:
+            completer.start()
             assert completed.wait(60)
         assert traces.open_traces() == (0, None)
         assert completer.complete(NOW + 60) == 0

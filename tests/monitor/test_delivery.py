@@ -7,7 +7,7 @@ import pytest
 
 from tests.monitor.samples import BEGIN, deliveries_of, open_alert
 from tests.monitor.test_channels import Receiver, receiver
-from trivium.monitor.alerting.delivery import BACKOFF, MOST_TRIES, Deliverer
+from trivium.monitor.alerting.delivery import BACKOFF, MOST_TRIES, Deliverer, deliverers
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.monitored import Monitored
 from trivium.store.live_alerts import locked_state
@@ -21,6 +21,11 @@ __all__ = ["receiver"]
 def monitored(*channels: ChannelSettings) -> Monitored:
     settings = MonitorSettings(alerts=AlertSettings(channels=channels))
     return Monitored(name="support", settings=Settings(monitor=settings))
+
+
+def only_deliverer(store: Store, *channels: ChannelSettings) -> Deliverer:
+    (found,) = deliverers(store, [monitored(*channels)])
+    return found
 
 
 def store_message(store: Store, *, channels: int = 1) -> int:
@@ -42,7 +47,7 @@ def rows(store: Store, alert: int) -> list[tuple[str, int]]:
 def test_a_message_is_sent_once(any_url, receiver: Receiver):
     with Store(any_url) as store:
         alert = store_message(store)
-        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        deliverer = only_deliverer(store, ChannelSettings(webhook=receiver.url))
         assert deliverer.deliver(BEGIN) == 1
         assert deliverer.deliver(BEGIN + 1e6) == 0
         assert rows(store, alert) == [("sent", 1)]
@@ -52,7 +57,7 @@ def test_a_message_is_sent_once(any_url, receiver: Receiver):
 def test_a_failed_message_is_tried_again_later_with_the_same_key(url, receiver: Receiver):
     with Store(url) as store:
         alert = store_message(store)
-        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        deliverer = only_deliverer(store, ChannelSettings(webhook=receiver.url))
         receiver.status = 500
         assert deliverer.deliver(BEGIN) == 0
         assert deliverer.deliver(BEGIN + BACKOFF.first - 1) == 0
@@ -67,7 +72,7 @@ def test_a_failed_message_is_tried_again_later_with_the_same_key(url, receiver: 
 def test_what_a_receiver_asks_for_is_waited(url, receiver: Receiver):
     with Store(url) as store:
         store_message(store)
-        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        deliverer = only_deliverer(store, ChannelSettings(webhook=receiver.url))
         receiver.status, receiver.headers = 503, {"retry-after": "600"}
         deliverer.deliver(BEGIN)
         deliverer.deliver(BEGIN + 599)
@@ -79,7 +84,7 @@ def test_what_a_receiver_asks_for_is_waited(url, receiver: Receiver):
 def test_a_message_is_given_up_after_many_tries(url, receiver: Receiver, caplog):
     with Store(url) as store:
         alert = store_message(store)
-        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        deliverer = only_deliverer(store, ChannelSettings(webhook=receiver.url))
         receiver.status = 500
         for n in range(MOST_TRIES + 3):
             deliverer.deliver(BEGIN + n * 4000)
@@ -93,7 +98,7 @@ def test_a_message_that_was_overtaken_is_not_sent_any_more(url, receiver: Receiv
     """Else "it fires" would come after "it is over"."""
     with Store(url) as store:
         alert, other = store_message(store), store_message(store)
-        deliverer = Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))])
+        deliverer = only_deliverer(store, ChannelSettings(webhook=receiver.url))
         receiver.status = 500
         deliverer.deliver(BEGIN)
         add_deliveries(store, alert, f"{alert}-1", {"monitor": "support"}, [0], BEGIN + 1)
@@ -112,7 +117,7 @@ def test_a_channel_that_breaks_in_an_unknown_way_is_retried_and_given_up(url, mo
     monkeypatch.setattr("trivium.monitor.alerting.channels.Log.send", broken)
     with Store(url) as store:
         alert = store_message(store)
-        deliverer = Deliverer(store, [monitored()])
+        deliverer = only_deliverer(store)
         for n in range(MOST_TRIES + 3):
             deliverer.deliver(BEGIN + n * 4000)
         assert rows(store, alert) == [("failed", MOST_TRIES)]
@@ -122,7 +127,7 @@ def test_a_channel_that_breaks_in_an_unknown_way_is_retried_and_given_up(url, mo
 def test_the_log_is_the_channel_if_none_is_given(url, caplog):
     with Store(url) as store:
         store_message(store)
-        assert Deliverer(store, [monitored()]).deliver(BEGIN) == 1
+        assert only_deliverer(store).deliver(BEGIN) == 1
     (record,) = [each for each in caplog.records if each.name == "trivium.alerts"]
     assert (record.levelno, record.message) == (logging.WARNING, "support: it is bad")
 
@@ -130,9 +135,7 @@ def test_the_log_is_the_channel_if_none_is_given(url, caplog):
 def test_two_deliverers_send_a_message_once(any_url, receiver: Receiver):
     with Store(any_url) as store, Store(any_url) as other:
         store_message(store)
-        each = [
-            Deliverer(opened, [monitored(ChannelSettings(webhook=receiver.url))]) for opened in (store, other)
-        ]
+        each = [only_deliverer(opened, ChannelSettings(webhook=receiver.url)) for opened in (store, other)]
         receiver.status = 500  # the lease of a try that failed ends at once; one that runs does not
         assert [deliverer.deliver(BEGIN) for deliverer in each] == [0, 0]
         assert len(receiver.requests) == 1
@@ -148,8 +151,9 @@ def test_a_webhook_that_hangs_delays_no_other_channel(url, receiver: Receiver, m
     with Store(url) as store:
         alert = store_message(store, channels=2)
         channels = (ChannelSettings(webhook=receiver.url), ChannelSettings(webhook=free.url))
-        deliverer = Deliverer(store, [monitored(*channels)], clock=lambda: BEGIN)
-        deliverer.start()
+        each = deliverers(store, [monitored(*channels)], clock=lambda: BEGIN)
+        for deliverer in each:
+            deliverer.start()
         pause = threading.Event()
         for _ in range(2000):
             if rows(store, alert)[1] == ("sent", 1):
@@ -157,7 +161,8 @@ def test_a_webhook_that_hangs_delays_no_other_channel(url, receiver: Receiver, m
             pause.wait(0.01)
         states = rows(store, alert)
         receiver.hang.set()
-        deliverer.stop(wait_seconds=20)
+        for deliverer in each:
+            deliverer.stop()
     free.server.shutdown()
     free.server.server_close()
     assert states[1] == ("sent", 1)
@@ -170,7 +175,7 @@ def test_what_is_sent_is_what_was_stored(url, receiver: Receiver, text):
         body = {"monitor": "support", "title": text}
         number = open_alert(store, now=BEGIN, body=body)
         add_deliveries(store, number, "k", body, [0], BEGIN)
-        Deliverer(store, [monitored(ChannelSettings(webhook=receiver.url))]).deliver(BEGIN)
+        only_deliverer(store, ChannelSettings(webhook=receiver.url)).deliver(BEGIN)
     import msgspec
 
     assert msgspec.json.decode(receiver.requests[0][1], type=Message).title == text

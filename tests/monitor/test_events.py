@@ -118,5 +118,5 @@ def test_a_sender_sends_until_it_is_stopped(url, receiver, monkeypatch):
                 if receiver.requests:
                     break
                 time.sleep(0.01)
-            sender.stop(wait_seconds=20)
+            sender.stop()
     assert set(sent(receiver)) == {FIRST}

@@ -6,7 +6,6 @@ Definition: docs/definitions/monitoring.md#complete-trace.
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self
 
 from trivium.errors import StoreError
 from trivium.monitor.interaction import Interaction, interaction_of
@@ -58,8 +57,8 @@ def decider(samplers: Sequence[Sampler]) -> Decide:
     return decide
 
 
-class Completer:
-    """Completes due traces in a background thread; a context manager.
+class Completer(Loop):
+    """Completes due traces in a background thread.
 
     The time at which spans were received decides, never the spans' own times.
 
@@ -72,20 +71,12 @@ class Completer:
     def __init__(self, traces: LiveTraces, decide: Decide, *, clock: Callable[[], float] = time.time) -> None:
         self._traces = traces
         self._decide = decide
-        self._clock = clock
-        self._loop = Loop(
+        super().__init__(
             "trivium-completer",
-            lambda: self.complete(self._clock()),
+            lambda: self.complete(clock()),
             seconds=LOOK_SECONDS,
             failing="traces cannot be completed now",
         )
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def complete(self, now: float) -> int:
         """Complete all traces that are due at a Unix time; returns how many were.
@@ -94,20 +85,12 @@ class Completer:
             StoreError: If the store fails.
         """
         number = 0
-        while not self._loop.stopping:
+        while not self.stopping:
             found = self._traces.complete(now, self._choices, limit=TRACES_AT_ONCE)
             number += found
             if found < TRACES_AT_ONCE:
                 break
         return number
-
-    def start(self) -> None:
-        """Look for due traces until :meth:`stop`."""
-        self._loop.start()
-
-    def stop(self) -> None:
-        """End the thread after what it is doing; what is due stays due."""
-        self._loop.stop()
 
     def _choices(self, trace: CompleteTrace) -> Sequence[Choice] | None:
         """Return the choices of the monitors; None if the trace cannot be read, so that others go on."""

@@ -10,7 +10,6 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Self
 
 import msgspec
 
@@ -52,7 +51,7 @@ class _Sent(msgspec.Struct, kw_only=True):
     until: float = 0.0
 
 
-class EventSender:
+class EventSender(Loop):
     """Sends the scores of monitors to their addresses for events, in a background thread.
 
     Args:
@@ -66,20 +65,14 @@ class EventSender:
     ) -> None:
         self._store = store
         self._addresses = {each.name: each.monitor.events for each in monitors if each.monitor.events}
-        self._clock = clock
         self._owner = secrets.token_hex(8)
-        self._loop = Loop(
+        super().__init__(
             "trivium-events",
-            lambda: self.send(self._clock()),
+            lambda: self.send(clock()),
             seconds=LOOK_SECONDS,
             failing="scores cannot be sent now",
+            patience=2.0,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def send(self, now: float) -> int:
         """Send what was scored since the last time; returns the number of samples.
@@ -94,19 +87,11 @@ class EventSender:
     def start(self) -> None:
         """Send until :meth:`stop`; nothing is started if no monitor has an address."""
         if self._addresses:
-            self._loop.start()
-
-    def stop(self, *, wait_seconds: float = 2.0) -> None:
-        """End the thread; what is not sent is sent after a restart.
-
-        Args:
-            wait_seconds: How long to wait for a request.
-        """
-        self._loop.stop(wait_seconds)
+            super().start()
 
     def _send(self, monitor: str, address: str, now: float) -> int:
         number = 0
-        while not self._loop.stopping:
+        while not self.stopping:
             last = self._lease(monitor, now)
             if last is None:
                 return number

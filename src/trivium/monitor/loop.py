@@ -1,8 +1,9 @@
-"""Calls a function periodically in a background thread, which goes on after a failure."""
+"""What a monitor does in the background: a function that a thread calls again and again, failing or not."""
 
 import logging
 from collections.abc import Callable
 from threading import Event, Thread
+from typing import Self
 
 from trivium.errors import StoreError
 
@@ -10,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Loop:
-    """A background thread that calls a function until it is stopped.
+    """A background thread that calls a function until it is stopped; a context manager that stops it.
 
     Args:
         name: Name of the thread.
@@ -19,6 +20,7 @@ class Loop:
         failing: Beginning of the log message after a failure, such as ``samples cannot be scored now``.
         first: Wait before the first call, in seconds; ``seconds`` if None.
         pause: Wait after a failure, in seconds; ``seconds`` if None.
+        patience: How long :meth:`stop` waits for a call that goes on, in seconds; None: until it has ended.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class Loop:
         failing: str,
         first: float | None = None,
         pause: float | None = None,
+        patience: float | None = None,
     ) -> None:
         self._name = name
         self._function = function
@@ -37,8 +40,15 @@ class Loop:
         self._failing = failing
         self._first = seconds if first is None else first
         self._pause = seconds if pause is None else pause
+        self._patience = patience
         self._stopped = Event()
         self._thread: Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     @property
     def stopping(self) -> bool:
@@ -50,19 +60,11 @@ class Loop:
         self._thread = Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
-    def ask_to_stop(self) -> None:
-        """Ask the thread to end after the current call, and return at once."""
-        self._stopped.set()
-
-    def stop(self, wait_seconds: float | None = None) -> None:
-        """Ask the thread to end after the current call, and wait for that.
-
-        Args:
-            wait_seconds: How long to wait, in seconds; None waits until the thread has ended.
-        """
+    def stop(self) -> None:
+        """Let the thread end after the call that it is at; what is not done is done after a restart."""
         self._stopped.set()
         if self._thread is not None:
-            self._thread.join(wait_seconds)
+            self._thread.join(self._patience)
 
     def _run(self) -> None:
         wait = self._first

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from trivium.monitor.alerting.delivery import Deliverer
+from trivium.monitor.alerting.delivery import deliverers
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.interaction import Interaction, interaction_of_trace
 from trivium.monitor.monitored import Monitored
@@ -104,7 +104,7 @@ def replay(
                 progress(done)
             samples = samples_of(store, monitored.name, figures=figures_of(monitored.monitor))
             status = status_of(store, monitored.name, monitored.monitor, now=now)
-            sent = Deliverer(store, [monitored]).deliver(now) if send else 0
+            sent = sum(each.deliver(now) for each in deliverers(store, [monitored])) if send else 0
     return Replayed(
         traces=len(timed),
         samples=len(samples),

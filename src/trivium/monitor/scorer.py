@@ -9,10 +9,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from threading import Event, Thread
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -45,8 +42,8 @@ FAILED = "error"
 """Cause of a judgement that is missing because something failed that should not, such as the store."""
 
 
-class Scorer:
-    """Scores the samples of one monitor in a background thread; a context manager.
+class Scorer(Loop):
+    """Scores the samples of one monitor in a background thread.
 
     Several scorers, in several processes, may score one monitor on one store. The run of a day is finished
     when the first sample of the next day is scored.
@@ -65,7 +62,7 @@ class Scorer:
         self._clock = clock
         self._owner = f"{os.getpid()}:{secrets.token_hex(8)}"
         self._day: Day | None = None
-        self._loop = Loop(
+        super().__init__(
             f"trivium-scorer-{monitored.name}",
             self._score_and_wait,
             seconds=LOOK_SECONDS,
@@ -73,12 +70,6 @@ class Scorer:
             pause=PAUSE_SECONDS,
             failing=f"{monitored.name}: samples cannot be scored now",
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def score_once(self, now: float) -> int:
         """Score the jobs that are due, at most ``JOBS_AT_ONCE``.
@@ -96,12 +87,20 @@ class Scorer:
         self._jobs.drop_oldest(monitor.name, backlog=monitor.monitor.backlog, now=now)
         jobs = self._jobs.lease(monitor.name, owner=self._owner, now=now, limit=JOBS_AT_ONCE)
         if jobs:
+            renewing = Loop(  # judges may take long
+                "trivium-leases",
+                lambda: self._jobs.renew(jobs, owner=self._owner, now=self._clock()),
+                seconds=LEASE_SECONDS / 4,
+                failing=f"{monitor.name}: leases cannot be renewed now",
+            )
+            renewing.start()
             try:
-                with self._renewed(jobs):
-                    self._score(jobs, now)
+                self._score(jobs, now)
             except StoreError:
                 self._forget_day()
                 raise
+            finally:
+                renewing.stop()
         return len(jobs)
 
     def score_all(self, now: float) -> int:
@@ -122,17 +121,13 @@ class Scorer:
         if jobs:
             self._score(jobs, now)
 
-    def start(self) -> None:
-        """Score until :meth:`stop`."""
-        self._loop.start()
-
     def stop(self) -> None:
         """Abandon what is being scored, and end the thread; others, or a restart, score the rest."""
-        self._loop.ask_to_stop()
+        self._stopped.set()
         day = self._day
         if day is not None:
             day.abandon()
-        self._loop.stop()
+        super().stop()
         self.close()
 
     def close(self) -> None:
@@ -153,26 +148,6 @@ class Scorer:
     def _score_and_wait(self) -> float:
         """Score some jobs; returns how long to wait, which is not at all while there are more."""
         return 0.0 if self.score_once(self._clock()) else LOOK_SECONDS
-
-    @contextmanager
-    def _renewed(self, jobs: Sequence[Job]) -> Iterator[None]:
-        """Keep the leases of jobs while a block runs: judges may take long."""
-        done = Event()
-
-        def renew() -> None:
-            while not done.wait(LEASE_SECONDS / 4):
-                try:
-                    self._jobs.renew(jobs, owner=self._owner, now=self._clock())
-                except StoreError as error:
-                    log.warning("%s: a lease cannot be renewed: %s", self.monitored.name, error)
-
-        thread = Thread(target=renew, name="trivium-leases", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
 
     def _score(self, jobs: Sequence[Job], now: float) -> None:
         try:

@@ -3,7 +3,6 @@
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self
 
 import msgspec
 
@@ -37,8 +36,8 @@ REFERENCE_DAYS = 30.0
 _DAY = 86_400.0
 
 
-class Watcher:
-    """Watches monitors in a background thread; a context manager.
+class Watcher(Loop):
+    """Watches monitors in a background thread.
 
     Several watchers, in several processes, may watch one monitor on one store. Each look is a transaction
     that only one process can hold, so each sample is bet on once, and each message is stored once.
@@ -56,18 +55,12 @@ class Watcher:
         self.monitors = tuple(monitors)
         self._recent = {each.name: RecentSamples(store, each.name) for each in self.monitors}
         self._clock = clock
-        self._loop = Loop(
+        super().__init__(
             "trivium-watcher",
-            lambda: len(self.look(self._clock())),
+            lambda: self.look(clock()),
             seconds=LOOK_SECONDS,
             failing="what was scored cannot be watched now",
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def look(self, now: float) -> list[Message]:
         """Look at every monitor once.
@@ -85,11 +78,7 @@ class Watcher:
         for monitor in self.monitors:
             with locked_state(self._store, monitor.name, STATE, self._clock()):
                 pass
-        self._loop.start()
-
-    def stop(self) -> None:
-        """End the thread after the look that it is at."""
-        self._loop.stop()
+        super().start()
 
     def _look(self, monitored: Monitored, now: float) -> list[Message]:
         name, settings = monitored.name, monitored.monitor

@@ -252,22 +252,19 @@ def resolve_alert(store: Store, number: int, *, actor: str, now: float) -> None:
 # Deliveries
 
 
-def lease_deliveries(
-    store: Store, monitor: str, *, channel: int, now: float, lease: float, limit: int
-) -> list[Delivery]:
-    """Take the messages to a channel that are due; they are due again when the lease ends.
+def lease_delivery(store: Store, monitor: str, *, channel: int, now: float, lease: float) -> Delivery | None:
+    """Take the first message to a channel that is due; it is due again when the lease ends.
 
     Args:
         store: The store.
         monitor: Name of the monitor.
         channel: Place of the channel.
         now: Unix time.
-        lease: How long nobody else takes them, in seconds.
-        limit: Most messages.
+        lease: How long nobody else takes it, in seconds.
     """
     table, alerts = schema.live_deliveries, schema.live_alerts
     query = (
-        select(table)
+        select(*(table.c[name] for name in Delivery.__struct_fields__))
         .join(alerts, alerts.c.number == table.c.alert)
         .where(
             table.c.state == "waiting",
@@ -276,31 +273,19 @@ def lease_deliveries(
             alerts.c.monitor == monitor,
         )
         .order_by(table.c.number)
-        .limit(limit)
+        .limit(1)
         .with_for_update(skip_locked=True, of=table)
     )
     with explain_errors(store.engine), store.engine.connect() as connection:
         begin_writing(connection)
-        rows = connection.execute(query).mappings().all()
-        if rows:
-            numbers = [row["number"] for row in rows]
-            connection.execute(
-                update(table)
-                .where(table.c.number.in_(numbers))
-                .values(due=now + lease, tries=table.c.tries + 1)
-            )
+        row = connection.execute(query).mappings().first()
+        if row is None:
+            return None
+        found = Delivery(**{**row, "tries": row["tries"] + 1})
+        leased = {"due": now + lease, "tries": found.tries}
+        connection.execute(update(table).where(table.c.number == found.number).values(leased))
         connection.commit()
-    return [
-        Delivery(
-            number=row["number"],
-            alert=row["alert"],
-            channel=row["channel"],
-            key=row["key"],
-            tries=row["tries"] + 1,
-            body=row["body"],
-        )
-        for row in rows
-    ]
+    return found
 
 
 def count_deliveries(store: Store) -> dict[str, int]:

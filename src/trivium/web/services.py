@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from trivium.monitor.alerting.delivery import Deliverer
+from trivium.monitor.alerting.delivery import deliverers
 from trivium.monitor.completion import Completer, bounds_of, decider
 from trivium.monitor.events import EventSender
 from trivium.monitor.intake import Intake
@@ -57,18 +57,16 @@ class Services:
         self.completer = Completer(self.traces, decider(samplers), clock=clock)
         self.scorers = [Scorer(store, each, clock=clock) for each in monitors]
         self.watcher = Watcher(store, monitors, clock=clock)
-        self.deliveries = Deliverer(store, monitors, clock=clock)
-        self.events = EventSender(store, monitors, clock=clock)
         kept = {each.name: each.monitor.retention for each in monitors} or {"": RetentionSettings()}
         retention = Retention(store, kept)
-        self._deleting = Loop(
+        deleting = Loop(
             "trivium-retention",
             lambda: retention.prune(clock()),
             seconds=RETENTION_SECONDS,
             first=60.0,
             failing="old data cannot be deleted now",
         )
-        self._indexing = Loop(
+        indexing = Loop(
             "trivium-search",
             SearchIndex(store, clock=clock).step,
             seconds=IDLE_SECONDS,
@@ -76,6 +74,11 @@ class Services:
             pause=60.0,
             failing="the index of the search cannot be filled now",
         )
+        self._loops: list[Loop] = [indexing]
+        if receiving:
+            self._loops += [self.completer, *self.scorers, self.watcher]
+            self._loops += [*deliverers(store, monitors, clock=clock)]
+            self._loops += [EventSender(store, monitors, clock=clock), deleting]
 
     def __enter__(self) -> Self:
         self.start()
@@ -86,25 +89,11 @@ class Services:
 
     def start(self) -> None:
         """Start the threads."""
-        self._indexing.start()
-        if not self.receiving:
-            return
-        self.completer.start()
-        for scorer in self.scorers:
-            scorer.start()
-        self.watcher.start()
-        self.deliveries.start()
-        self.events.start()
-        self._deleting.start()
+        for loop in self._loops:
+            loop.start()
 
     def stop(self) -> None:
         """Write what was received, and end the threads; what waits to be scored waits for the next start."""
         self.intake.close()
-        self.completer.stop()
-        for scorer in self.scorers:
-            scorer.stop()
-        self.watcher.stop()
-        self.deliveries.stop()
-        self.events.stop()
-        self._deleting.stop()
-        self._indexing.stop()
+        for loop in self._loops:
+            loop.stop()

@@ -3,17 +3,15 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
-from threading import Event, Thread
-from typing import Self
 
 import msgspec
 
-from trivium.errors import StoreError
 from trivium.http import Backoff
-from trivium.monitor.alerting.channels import Channel, NotSent, channel_of
+from trivium.monitor.alerting.channels import NotSent, channel_of
 from trivium.monitor.alerting.messages import Message
+from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
-from trivium.store.live_alerts import Delivery, lease_deliveries, settle_delivery
+from trivium.store.live_alerts import Delivery, lease_delivery, settle_delivery
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import ChannelSettings
 
@@ -30,8 +28,8 @@ LOOK_SECONDS = 2.0
 _DEFAULT = (ChannelSettings(log="warning"),)
 
 
-class Deliverer:
-    """Delivers the messages of monitors, with a thread for each channel once it is started.
+class Deliverer(Loop):
+    """Delivers the messages of a monitor to one of its channels, in a background thread.
 
     A channel that hangs delays its own messages only. A message is leased while it is sent, so that several
     servers do not send it twice; a server that is killed between sending a message and noting that sends it
@@ -39,79 +37,52 @@ class Deliverer:
 
     Args:
         store: The store.
-        monitors: The monitors.
+        monitor: Name of the monitor.
+        place: Place of the channel among those of the monitor.
+        settings: The channel.
         clock: Returns the Unix time.
     """
 
     def __init__(
-        self, store: Store, monitors: Iterable[Monitored], *, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        monitor: str,
+        place: int,
+        settings: ChannelSettings,
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
+        self._monitor = monitor
+        self._place = place
+        self._channel = channel_of(settings, clock=clock)
+        self._lease = 4 * settings.timeout + 60
         self._clock = clock
-        self._channels: list[tuple[str, int, Channel, float]] = [
-            (each.name, place, channel_of(settings, clock=clock), settings.timeout)
-            for each in monitors
-            for place, settings in enumerate(each.monitor.alerts.channels or _DEFAULT)
-        ]
-        self._stopped = Event()
-        self._threads: list[Thread] = []
+        super().__init__(
+            f"trivium-{self._channel.name}-{place}",
+            self.deliver,
+            seconds=LOOK_SECONDS,
+            failing="messages cannot be delivered now",
+            patience=2.0,
+        )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def deliver(self, now: float) -> int:
-        """Send what is due at a Unix time to all channels, one after the other; returns how much was sent.
+    def deliver(self, now: float | None = None) -> int:
+        """Send what is due at a Unix time, or now, one message after the other; returns how much was sent.
 
         Raises:
             StoreError: If the store fails.
         """
         sent = 0
-        for channel in self._channels:
-            while (found := self._deliver(*channel, now)) is not None:
-                sent += found
+        while not self.stopping:
+            at = self._clock() if now is None else now
+            due = lease_delivery(self._store, self._monitor, channel=self._place, now=at, lease=self._lease)
+            if due is None:
+                break
+            sent += self._send(due, at)
         return sent
 
-    def start(self) -> None:
-        """Deliver until :meth:`stop`."""
-        for channel in self._channels:
-            name = f"trivium-{channel[2].name}-{channel[1]}"
-            self._threads.append(Thread(target=self._run, args=channel, name=name, daemon=True))
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self, *, wait_seconds: float = 2.0) -> None:
-        """End the threads; what is not sent is sent after a restart.
-
-        Args:
-            wait_seconds: How long to wait for a message that is being sent.
-        """
-        self._stopped.set()
-        deadline = time.monotonic() + wait_seconds
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-
-    def _run(self, monitor: str, place: int, channel: Channel, timeout: float) -> None:
-        while not self._stopped.wait(LOOK_SECONDS):
-            try:
-                while self._deliver(monitor, place, channel, timeout, self._clock()) is not None:
-                    pass
-            except StoreError as error:
-                log.warning("messages cannot be read now: %s", error)
-            except Exception:  # the next look may succeed
-                log.exception("messages cannot be delivered now")
-
-    def _deliver(self, monitor: str, place: int, channel: Channel, timeout: float, now: float) -> bool | None:
-        """Try one message that is due to a channel, so that a lease is short; None if none is due."""
-        if self._stopped.is_set():
-            return None
-        lease = 4 * timeout + 60
-        leased = lease_deliveries(self._store, monitor, channel=place, now=now, lease=lease, limit=1)
-        return self._send(channel, leased[0], now) if leased else None
-
-    def _send(self, channel: Channel, delivery: Delivery, now: float) -> bool:
+    def _send(self, delivery: Delivery, now: float) -> bool:
+        channel = self._channel
         try:
             message = msgspec.json.decode(delivery.body, type=Message)
             try:
@@ -131,3 +102,14 @@ class Deliverer:
             return False
         settle_delivery(self._store, delivery, state="sent", due=now)
         return True
+
+
+def deliverers(
+    store: Store, monitors: Iterable[Monitored], *, clock: Callable[[], float] = time.time
+) -> list[Deliverer]:
+    """Those of all channels of some monitors."""
+    return [
+        Deliverer(store, each.name, place, settings, clock=clock)
+        for each in monitors
+        for place, settings in enumerate(each.monitor.alerts.channels or _DEFAULT)
+    ]
