@@ -41,7 +41,6 @@ import numpy.typing as npt
 from benchmarks.sizes import sized
 from benchmarks.watched_lives import watcher
 from trivium.trust.change_detection import ChangeDetector
-from trivium.trust.confidence_sequences import confidence_sequence
 from trivium.trust.distributions import normal_critical_value, t_critical_value
 from trivium.trust.level_sequence import LevelSequence
 from trivium.trust.weighted_means import reference_level, weighted_mean
@@ -285,16 +284,16 @@ def wrong_ways(x: Floats, w: Floats, mean: float) -> Floats:
     reach = np.sqrt((n * rho2 + 1) / (n * rho2) * 2 * np.log(np.sqrt(n * rho2 + 1) / 0.05))
     distance = np.abs(level - mean)
     grid = 100  # the mean is one of its points; the excluded points are ends
-    ends = confidence_sequence(x, weights=w, grid=grid)
-    sequence = LevelSequence(grid=grid, thresholds=[mean])
+    ends, sequence = LevelSequence(grid=grid), LevelSequence(grid=grid, thresholds=[mean])
     for value, weight in zip(x.tolist(), w.tolist(), strict=True):
+        ends.update(value, weight)
         sequence.update(value, weight)
     point = round(mean * grid) / grid
     return np.array(
         [
             (distance > 1.96 * error)[49:].any(),
             (distance > reach * error)[49:].any(),
-            (ends.lower >= point).any() or (ends.upper <= point).any(),
+            ends.lower >= point or ends.upper <= point,
             sequence.sure_below(mean),
         ],
         dtype=np.float64,

@@ -20,7 +20,6 @@ from trivium.trust.arrays import (
 from trivium.trust.bias_correction import corrected_mean
 from trivium.trust.calibration.quality import auroc
 from trivium.trust.clustered import ClusteredMean
-from trivium.trust.confidence_sequences import final_interval
 from trivium.trust.paired import holm
 from trivium.trust.rater_agreement import agreement
 from trivium.trust.selective.curve import risk_coverage
@@ -77,7 +76,6 @@ def test_valid_values_pass():
         lambda x: weighted_mean(x, np.ones(3)),
         lambda x: risk_coverage(x, ZEROS, n_items=3),
         lambda x: ClusteredMean.of(x, np.arange(3)),
-        final_interval,
         lambda x: auroc(x, ZEROS),
         holm,
     ],

@@ -6,35 +6,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.goldens import golden
-from trivium.trust.confidence_sequences import confidence_sequence, final_interval
+from tests.trust.whole_sequences import whole_sequence
+from trivium.trust.level_sequence import LevelSequence
+from trivium.trust.weighted_means import weighted_mean
 
 LINES = golden("confidence_sequences.jsonl")
 DATA = {line["data"]: line["x"] for line in LINES if "x" in line}
-METHODS = {
-    "betting_cs": {"running_intersection": False},
-    "hedged_cs": {},
-    "empirical_bernstein_two_sided": {"method": "empirical bernstein", "running_intersection": False},
-}
 VALUES = st.lists(st.floats(0, 1, allow_subnormal=False), max_size=30)
 WEIGHTS = st.lists(st.floats(0.001, 1) | st.floats(0.001, 30), min_size=30, max_size=30)
 
 
 @pytest.mark.parametrize(
-    "line", [line for line in LINES if line["method"] in METHODS], ids=lambda e: f"{e['data']}-{e['method']}"
+    "line", [line for line in LINES if line["method"] == "hedged_cs"], ids=lambda each: each["data"]
 )
 def test_the_ends_are_those_of_the_reference_implementation(line):
-    found = confidence_sequence(DATA[line["data"]], **METHODS[line["method"]])
-    for n, (low, high) in line["at"].items():
-        assert found.lower[int(n) - 1] == pytest.approx(low, abs=1e-6)
-        assert found.upper[int(n) - 1] == pytest.approx(high, abs=1e-6)
+    sequence, values = LevelSequence(), DATA[line["data"]]
+    whole = whole_sequence(values)
+    for value in values[: max(map(int, line["at"]))]:
+        sequence.update(value)
+        if ends := line["at"].get(str(sequence.n)):
+            assert (sequence.lower, sequence.upper) == pytest.approx(ends, abs=1e-6)
+            assert (whole.lower[sequence.n - 1], whole.upper[sequence.n - 1]) == pytest.approx(ends, abs=1e-6)
 
 
-@given(VALUES, WEIGHTS)
-def test_swapping_passes_and_failures_mirrors_the_ends(values, weights):
-    weights = weights[: len(values)]
-    found = confidence_sequence(values, weights=weights, grid=64)
-    mirrored = confidence_sequence([1 - value for value in values], weights=weights, grid=64)
-    assert found.lower == pytest.approx(1 - mirrored.upper, abs=1.01 / 64)
+@pytest.mark.parametrize(
+    "line", [line for line in LINES if line["method"] == "betting_cs"], ids=lambda each: each["data"]
+)
+def test_the_ends_without_those_before_are_those_of_the_reference_implementation(line):
+    found = whole_sequence(DATA[line["data"]], running=False)
+    for n, ends in line["at"].items():
+        assert (found.lower[int(n) - 1], found.upper[int(n) - 1]) == pytest.approx(ends, abs=1e-6)
 
 
 def lives(rate, lives=1000, looks=400, seed=7):
@@ -48,7 +49,7 @@ def missed(found, mean):
 
 @pytest.mark.parametrize("rate", [0.5, 0.95])
 def test_at_most_one_life_in_twenty_has_an_interval_that_misses(rate):
-    found = [missed(confidence_sequence(life, grid=20), rate) for life in lives(rate)]
+    found = [missed(whole_sequence(life, grid=20), rate) for life in lives(rate)]
     assert np.mean(found) <= 0.05
 
 
@@ -77,12 +78,12 @@ def test_errors_that_are_always_sampled_do_not_pull_the_level_down():
     rng, misses, widths = np.random.default_rng(11), 0, []
     for _ in range(200):
         outcomes, weights = sampled_traffic(rng, 1500)
-        found = confidence_sequence(outcomes, weights=weights, grid=20)
+        found = whole_sequence(outcomes, weights=weights, grid=20)
         misses += missed(found, 0.95)
         widths.append(found.upper[-1] - found.lower[-1])
     assert misses / 200 <= 0.05
     assert np.mean(widths) <= 0.2
-    unweighted = confidence_sequence(outcomes, grid=20)
+    unweighted = whole_sequence(outcomes, grid=20)
     assert unweighted.upper[-1] < 0.95
 
 
@@ -90,54 +91,36 @@ def test_a_planned_stake_is_the_one_of_the_formula():
     """One value 0: the capital against m is 1 + m √(2 ln(2 / alpha) / (planned / 4)), against 2 / alpha."""
     alpha, planned = 0.9, 3
     stake = np.sqrt(2 * np.log(2 / alpha) / (planned * 0.25))
-    found = confidence_sequence([0.0], alpha=alpha, planned=planned)
+    found = whole_sequence([0.0], alpha=alpha, planned=planned)
     assert found.upper[0] == pytest.approx((2 / alpha - 1) / stake, abs=1e-3)
 
 
 def test_planning_the_number_of_values_gives_a_narrower_interval_there():
     values = lives(0.9, lives=1, looks=300)[0]
-    ends = [confidence_sequence(values, planned=n) for n in (None, 300)]
+    ends = [whole_sequence(values, planned=n) for n in (None, 300)]
     widths = [found.upper[-1] - found.lower[-1] for found in ends]
     assert widths[1] < 0.9 * widths[0]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"values": [0.5, 1.2]}, r"values\[1\]: must be between 0 and 1; found 1.2"),
-        ({"values": [float("nan")]}, r"values\[0\]"),
-        ({"weights": [0.0]}, r"weights\[0\]: must be above 0"),
-        ({"weights": [float("inf")]}, "finite"),
-        ({"weights": [1.0, 1.0]}, "equal length"),
-        ({"alpha": 0.0}, "alpha"),
-        ({"alpha": 1.0}, "alpha"),
-        ({"grid": 1}, "grid"),
-        ({"planned": 0}, "planned"),
-        ({"method": "normal"}, "method"),
-        ({"method": "empirical bernstein", "weights": [0.5]}, "takes no weights"),
-    ],
-)
-def test_what_is_out_of_range_is_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        confidence_sequence(**({"values": [0.5]} | options))
-
-
-@given(VALUES.filter(bool), WEIGHTS, st.sampled_from([7, 100]))
-def test_the_interval_for_one_look_is_the_last_of_the_sequence_planned_for_it(values, weights, grid):
-    weights = weights[: len(values)]
-    whole = confidence_sequence(
-        values, weights=weights, alpha=0.1, grid=grid, planned=len(values), running_intersection=False
-    )
-    found = final_interval(values, weights=weights, alpha=0.1, grid=grid)
-    assert found == pytest.approx((whole.lower[-1], whole.upper[-1]), abs=1e-12)
+@given(VALUES.filter(bool), WEIGHTS)
+def test_the_interval_of_a_weighted_mean_is_the_last_of_the_sequence_planned_for_it(values, weights):
+    """The clusters bet in an order of their own, and with their share of the largest weight."""
+    weights = np.minimum(1, weights[: len(values)])
+    found = weighted_mean([*values, 0.5], [*(0.001 / weights), 1.0], smallest=0.001, confidence=0.9)
+    order = np.random.default_rng(0).permutation(len(values) + 1)
+    means, shares = np.append(values, 0.5)[order], np.append(weights, 0.001)[order]
+    whole = whole_sequence(means, weights=shares / shares.max(), alpha=0.1, planned=means.size, running=False)
+    ends = sorted((whole.lower[-1], whole.upper[-1]))
+    assert (found.low, found.high) == pytest.approx((min(ends[0], found.mean), max(ends[1], found.mean)))
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.5, 0.97])
 def test_the_interval_for_one_look_is_found_wherever_it_lies(rate):
-    values = lives(rate, lives=1, looks=300)[0]
-    whole = confidence_sequence(values, planned=300, running_intersection=False)
-    assert final_interval(values) == (whole.lower[-1], whole.upper[-1])
-    assert whole.upper[-1] - whole.lower[-1] < 0.2
+    values = np.append(lives(rate, lives=1, looks=299)[0], 0.5)
+    whole = whole_sequence(values[np.random.default_rng(0).permutation(300)], planned=300, running=False)
+    found = weighted_mean(values, np.ones(300))
+    assert (found.low, found.high) == (whole.lower[-1], whole.upper[-1])
+    assert found.high - found.low < 0.2
 
 
 def sampled_sessions(rng, sessions, sampled=0.1):
@@ -159,7 +142,7 @@ def test_sessions_bet_with_the_sum_of_their_weights():
     rng, misses, misses_by_mean = np.random.default_rng(12), 0, 0
     for _ in range(100):
         means, weights, counts = sampled_sessions(rng, 8000)
-        misses += missed(confidence_sequence(means, weights=weights, grid=20), 0.95)
-        misses_by_mean += missed(confidence_sequence(means, weights=weights / counts, grid=20), 0.95)
+        misses += missed(whole_sequence(means, weights=weights, grid=20), 0.95)
+        misses_by_mean += missed(whole_sequence(means, weights=weights / counts, grid=20), 0.95)
     assert misses / 100 <= 0.05
     assert misses_by_mean / 100 > 0.5

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trust.test_confidence_sequences import VALUES, WEIGHTS, lives
-from trivium.trust.confidence_sequences import confidence_sequence
+from tests.trust.whole_sequences import whole_sequence
 from trivium.trust.gamblers import STAKES
 from trivium.trust.level_sequence import ALL_STARTS, LevelSequence
 
@@ -17,7 +17,7 @@ from trivium.trust.level_sequence import ALL_STARTS, LevelSequence
 @given(VALUES, WEIGHTS, st.sampled_from([0.01, 0.05, 0.3]), st.sampled_from([10, 100]))
 def test_value_by_value_gives_the_ends_of_the_whole(values, weights, alpha, grid):
     weights = weights[: len(values)]
-    whole = confidence_sequence(values, weights=weights, alpha=alpha, grid=grid)
+    whole = whole_sequence(values, weights=weights, alpha=alpha, grid=grid)
     sequence = LevelSequence(alpha, grid)
     for place, (value, weight) in enumerate(zip(values, weights, strict=True)):
         sequence.update(value, weight)
@@ -218,8 +218,6 @@ def test_the_state_becomes_small():
 
 
 def test_no_values_leave_every_mean_possible():
-    found = confidence_sequence([])
-    assert found.lower.size == found.upper.size == 0
     sequence = LevelSequence()
     assert (sequence.lower, sequence.upper, sequence.n) == (0.0, 1.0, 0)
     assert not sequence.sure_below(1.0)
@@ -230,6 +228,12 @@ def test_no_values_leave_every_mean_possible():
 def test_a_threshold_outside_the_range_is_refused(threshold):
     with pytest.raises(ValueError, match="threshold"):
         LevelSequence(thresholds=[threshold])
+
+
+@pytest.mark.parametrize(("alpha", "grid"), [(0.0, 10), (1.0, 10), (0.5, 1)])
+def test_an_option_outside_its_range_is_refused(alpha, grid):
+    with pytest.raises(ValueError, match="alpha must lie between 0 and 1|grid must be at least 2"):
+        LevelSequence(alpha, grid)
 
 
 @pytest.mark.parametrize("arguments", [(1.1,), (-0.1,), (float("nan"),), (0.5, 0.0), (0.5, float("inf"))])

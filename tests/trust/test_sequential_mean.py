@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trust.whole_sequences import whole_sequence
 from trivium.errors import TrustError
-from trivium.trust.confidence_sequences import confidence_sequence
 from trivium.trust.sequential_mean import STAKES, SequentialMean, sequential_interval
 
 
@@ -70,7 +70,7 @@ def test_it_is_about_as_narrow_as_the_sequence_of_the_paper():
     for mean in (0.5, 0.8):
         values = (rng.random(500) < mean).astype(float)
         low, high = sequential_interval(values)
-        peer = confidence_sequence(values)
+        peer = whole_sequence(values)
         widths.append((high - low) / (peer.upper[-1] - peer.lower[-1]))
     assert max(widths) < 1.15
 

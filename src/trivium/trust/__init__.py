@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from trivium.trust.clustered import ClusteredMean as ClusteredMean
     from trivium.trust.confidence.functions import confidence_function as confidence_function
     from trivium.trust.confidence.signals import Signals as Signals
-    from trivium.trust.confidence_sequences import ConfidenceSequence as ConfidenceSequence
-    from trivium.trust.confidence_sequences import confidence_sequence as confidence_sequence
     from trivium.trust.distributions import Interval as Interval
     from trivium.trust.intervals import gate_answer as gate_answer
     from trivium.trust.intervals import groups_to_settle as groups_to_settle
@@ -83,7 +81,6 @@ _HOMES = {
     "clustered": ("ClusteredMean",),
     "confidence.functions": ("confidence_function",),
     "confidence.signals": ("Signals",),
-    "confidence_sequences": ("ConfidenceSequence", "confidence_sequence"),
     "distributions": ("Interval",),
     "intervals": (
         "gate_answer",

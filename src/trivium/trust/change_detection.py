@@ -27,7 +27,7 @@ class ChangeDetector:
 
     Definition: docs/definitions/monitoring.md#change.
 
-    Let L be that limit, w the weight of a value x (see :mod:`trivium.trust.confidence_sequences`) and dt the
+    Let L be that limit, w the weight of a value x (see :mod:`trivium.trust.level_sequence`) and dt the
     time since the value before. Each stake f multiplies its evidence by a factor of mean at most 1:
 
         M_f ← (M_f + dt / k) · (1 + f w (L - x) / (1 - L))

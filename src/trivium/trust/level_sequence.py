@@ -1,31 +1,46 @@
 """Keeps the confidence sequence of a level that is watched value by value, and says when it is sure.
 
-See :mod:`trivium.trust.confidence_sequences` for the bets, the weights of samples and clusters.
+A fixed-size interval covers the mean at one sample size, chosen beforehand. To look after each value and stop
+at will requires a confidence sequence: with probability at least 1 - alpha, all of its intervals contain the
+mean. It needs two to five times as many values for the same width.
+
+The sequence is a bet (Waudby-Smith & Ramdas 2024). For each candidate mean m two gamblers start with a
+capital of 1 and stake on values above and below m; if the mean is m, neither expects to win, so the capital
+ever reaches 1 / alpha with probability at most alpha (Ville). Candidates against which a gambler became rich
+are excluded.
+
+Weighted samples. A value x that was taken with probability p, where b is the smallest probability of the
+sampling rules, has the weight w = b / p, at most 1, and changes the capital by the factor 1 + λ w (x - m).
+Let S say whether it is taken: E[S w (x - m)] = E[p · (b / p) · (x - m)] = b · E[x - m] = 0 if the mean is m,
+so the capital over taken values alone is a martingale, whatever p depends on; and w <= 1 keeps it above 0.
+
+Values are bets, so they must be independent of one another given the past. Values of one session or document
+are not, so make one bet a cluster: give their weighted mean as the value and the sum of their weights as the
+weight, which may then be above 1 (:class:`~trivium.trust.gamblers.ClusterWeight`).
 """
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from functools import cache
-from math import log, log1p
+from math import log, log1p, sqrt
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from trivium.errors import TrustError
-from trivium.trust.arrays import Floats
-from trivium.trust.confidence_sequences import (
-    FIRST_MEAN,
-    FIRST_VARIANCE,
-    LARGEST_STAKE,
-    check_options,
-    stake,
-)
+from trivium.trust.arrays import Floats, check_inside_unit
 from trivium.trust.gamblers import STAKES, ClusterWeight, Gamblers
 from trivium.values import resolved
 
 ALL_STARTS = 2.1098
 """Upper bound of the sum of 1 / (k ln²(k)) over k from 2, by which the starting capital is divided."""
+
+LARGEST_STAKE = 0.5
+"""Share of the capital that may be lost with one value; with all of it, one value could end the game."""
+
+FIRST_MEAN, FIRST_VARIANCE = 0.5, 0.25
+"""What one imagined value of weight 1 contributes to mean and variance before there are any."""
 
 _STATE_VERSION = 2
 
@@ -35,8 +50,9 @@ class LevelSequence:
 
     Definition: docs/definitions/monitoring.md#sure.
 
-    An update costs some 20 µs. After the same values it has the same ends as
-    :func:`~trivium.trust.confidence_sequences.confidence_sequence`.
+    The stake on the t-th value is √(2 ln(2 / alpha) / (V t ln(1 + t))), where V is the variance of the
+    earlier ones, but at most half of the capital (the "hedged capital" of Waudby-Smith & Ramdas 2024, section
+    4.2). An update costs some 20 µs.
 
     The intervals assume one constant mean. The one-sided answers (:meth:`sure_below`, :meth:`sure_above`) do
     not: they refute that the mean was on the other side of a threshold *all the time*. Bets from the first
@@ -68,7 +84,9 @@ class LevelSequence:
         Raises:
             TrustError: If an option is out of range.
         """
-        check_options(alpha, grid)
+        check_inside_unit(alpha=alpha)
+        if grid < 2:
+            raise TrustError(f"grid must be at least 2; found {grid}")
         self.alpha, self.grid, self.n = alpha, grid, 0
         self._low, self._high = -1, grid + 1  # numbers of the last candidates excluded on each side
         self.surely_above: float | None = None
@@ -110,7 +128,7 @@ class LevelSequence:
         weight = self._scale.scaled(weight)
         self.n += 1
         if not self.moved:
-            staked = stake(self.n, self._squares / self.n, self.alpha)
+            staked = sqrt(2 * log(2 / self.alpha) / (self._squares * log1p(self.n)))
             gain = weight * (value - self._points)
             self._log_capital[0] += np.log1p(np.minimum(staked, self._most_up) * gain)
             self._log_capital[1] += np.log1p(np.minimum(staked, self._most_down) * -gain)

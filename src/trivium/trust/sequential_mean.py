@@ -16,7 +16,7 @@ All candidates that a gambler became rich against lie at one end, since against 
 more; so the interval is found by bisection.
 
 ``benchmarks/until_decided.py`` compares it with looks that were set beforehand. A single stake that follows
-the variance of the values so far, as in ``confidence_sequences``, decides as soon where the mean lies towards
+the variance of the values so far, as in ``level_sequence``, decides as soon where the mean lies towards
 the middle of the range, and half as often where it lies towards the nearer end.
 """
 

@@ -17,7 +17,9 @@ How sure that mean is was settled by simulation (``benchmarks/monitor_alerts.py`
   :class:`~trivium.trust.level_sequence.LevelSequence`.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from math import log
 from typing import Any
 
 import numpy as np
@@ -33,12 +35,15 @@ from trivium.trust.arrays import (
     check_positive,
     floats,
 )
-from trivium.trust.confidence_sequences import final_interval
 from trivium.trust.distributions import Interval, normal_critical_value, t_critical_value
+from trivium.trust.level_sequence import FIRST_MEAN, FIRST_VARIANCE, LARGEST_STAKE
 
 FEW = 10
 """With fewer clusters than this on the rarer side of the mean the correlation inside clusters is unknown, and
 each cluster counts as one value."""
+
+GRID = 1000
+"""Steps of [0, 1] to which the ends of betting intervals are rounded outwards."""
 
 
 class WeightedMean(Interval, frozen=True, kw_only=True):
@@ -222,7 +227,28 @@ def _betting_ends(x: Floats, w: Floats, codes: Ints, alpha: float) -> tuple[floa
     means = np.clip(np.bincount(codes, w * x) / weights, 0, 1)
     seen = np.argsort(np.unique(codes, return_index=True)[1])
     order = seen[np.random.default_rng(0).permutation(seen.size)]
-    return final_interval(means[order], weights=(weights / weights.max())[order], alpha=alpha)
+    y, each = means[order], (weights / weights.max())[order]
+    low, high = _last_excluded(y, each, alpha), GRID - _last_excluded(1 - y, each, alpha)
+    return low / GRID, high / GRID
+
+
+def _last_excluded(x: Floats, w: Floats, alpha: float) -> int:
+    """Step of the largest candidate against which betting on values above it is rich in the end.
+
+    The bets are those of :class:`~trivium.trust.level_sequence.LevelSequence`, with the stake for the
+    narrowest interval after n values, √(2 ln(2 / alpha) / (n V)). A candidate is excluded only if all below
+    it are.
+    """
+    means = (FIRST_MEAN + np.cumsum(w * x)) / (1 + np.cumsum(w))
+    squares = np.cumsum(np.append(FIRST_VARIANCE, (w * (x - means)) ** 2))[:-1]
+    stakes = np.sqrt(2 * log(2 / alpha) / (x.size * squares / np.arange(1, x.size + 1)))
+
+    def is_possible(place: int) -> bool:
+        point = place / GRID
+        staked = np.minimum(stakes, LARGEST_STAKE / point if point else np.inf)
+        return float(np.log1p(staked * w * (x - point)).sum()) < log(2 / alpha)
+
+    return max(0, bisect_left(range(GRID + 1), True, key=is_possible) - 1)
 
 
 def _checked(
