@@ -1,11 +1,12 @@
 """Writes an ONNX model node by node, its weights beside it rather than in it.
 
-The messages are the few of the ONNX format that an encoder needs. The protobuf library, which ONNX Runtime
-brings, encodes them; the ``onnx`` package would add 29 MB to an installation for the same bytes.
+A model is a message of protobuf. Of the ONNX format an encoder needs few messages, with fields of four
+kinds, so they are encoded here: the ``onnx`` package would add 29 MB to an installation for the same bytes.
+The numbers of the fields are those of ``onnx.proto``.
 """
 
-from functools import cache
-from typing import Any
+import struct
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,73 +23,11 @@ _ELEMENT_TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): INT64}
 _EXTERNAL = 1
 """``TensorProto.DataLocation`` of weights that are outside the model."""
 
-_MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
-    "StringStringEntryProto": {"key": (1, "string"), "value": (2, "string")},
-    "AttributeProto": {
-        "name": (1, "string"),
-        "f": (2, "float"),
-        "i": (3, "int64"),
-        "s": (4, "bytes"),
-        "ints": (8, "int64*"),
-        "type": (20, "int32"),
-    },
-    "TensorProto": {
-        "dims": (1, "int64*"),
-        "data_type": (2, "int32"),
-        "name": (8, "string"),
-        "raw_data": (9, "bytes"),
-        "external_data": (13, "StringStringEntryProto*"),
-        "data_location": (14, "int32"),
-    },
-    "Dimension": {"dim_value": (1, "int64"), "dim_param": (2, "string")},
-    "TensorShapeProto": {"dim": (1, "Dimension*")},
-    "TensorTypeProto": {"elem_type": (1, "int32"), "shape": (2, "TensorShapeProto")},
-    "TypeProto": {"tensor_type": (1, "TensorTypeProto")},
-    "ValueInfoProto": {"name": (1, "string"), "type": (2, "TypeProto")},
-    "NodeProto": {
-        "input": (1, "string*"),
-        "output": (2, "string*"),
-        "op_type": (4, "string"),
-        "attribute": (5, "AttributeProto*"),
-    },
-    "GraphProto": {
-        "node": (1, "NodeProto*"),
-        "name": (2, "string"),
-        "initializer": (5, "TensorProto*"),
-        "input": (11, "ValueInfoProto*"),
-        "output": (12, "ValueInfoProto*"),
-    },
-    "OperatorSetIdProto": {"domain": (1, "string"), "version": (2, "int64")},
-    "ModelProto": {
-        "ir_version": (1, "int64"),
-        "producer_name": (2, "string"),
-        "graph": (7, "GraphProto"),
-        "opset_import": (8, "OperatorSetIdProto*"),
-    },
-}
-"""Number and type of each field, by message; a star marks a repeated one (onnx.proto of the ONNX project)."""
+_ATTRIBUTES = {float: (2, 1), int: (3, 2), str: (4, 3), list: (8, 7)}
+"""Field of ``AttributeProto`` that holds a value, and its ``AttributeType``, by the type of the value."""
 
-
-@cache
-def _model_class() -> Any:
-    """The class of ``ModelProto``, whose other messages are made through its fields."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    file = descriptor_pb2.FileDescriptorProto(name="encoder.proto", package="onnx", syntax="proto2")
-    kinds = descriptor_pb2.FieldDescriptorProto
-    for message, fields in _MESSAGES.items():
-        described = file.message_type.add(name=message)
-        for name, (number, kind) in fields.items():
-            plain = kind.rstrip("*")
-            field = described.field.add(name=name, number=number)
-            field.label = kinds.LABEL_REPEATED if kind.endswith("*") else kinds.LABEL_OPTIONAL
-            if plain in _MESSAGES:
-                field.type, field.type_name = kinds.TYPE_MESSAGE, f".onnx.{plain}"
-            else:
-                field.type = kinds.Type.Value(f"TYPE_{plain.upper()}")
-    pool = descriptor_pool.DescriptorPool()  # its own, so that the onnx package can be loaded beside it
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("onnx.ModelProto"))
+Value = int | float | str | bytes
+"""The value of a field; a message within another is its bytes."""
 
 
 class GraphBuilder:
@@ -100,32 +39,28 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self.weights: dict[str, NDArray[np.float32]] = {}
-        self._model = _model_class()(ir_version=IR_VERSION, producer_name="trivium")
-        self._model.opset_import.add(domain="", version=OPSET)
-        self._graph = self._model.graph
-        self._graph.name = "encoder"
+        self._nodes: list[bytes] = []
+        self._initializers: list[bytes] = []
+        self._inputs: list[bytes] = []
+        self._outputs: list[bytes] = []
         self._constants: dict[tuple[str, bytes, tuple[int, ...]], str] = {}
 
     def input(self, name: str, *dims: str) -> str:
         """An input of whole numbers, of named dimensions."""
-        self._describe(self._graph.input.add(name=name), INT64, dims)
+        self._inputs.append(_described(name, INT64, dims))
         return name
 
     def output(self, value: str, name: str, *dims: str | int) -> None:
         """Give a value out as floats under a name."""
-        self._graph.node.add(op_type="Identity", input=[value], output=[name])
-        self._describe(self._graph.output.add(name=name), FLOAT, dims)
+        self._nodes.append(_message((1, value), (2, name), (4, "Identity")))
+        self._outputs.append(_described(name, FLOAT, dims))
 
     def weight(self, name: str, array: NDArray[np.float32]) -> str:
         """A weight that stays outside the model."""
         if name not in self.weights:
             self.weights[name] = array
-            held = self._graph.initializer.add(
-                name=name, data_type=FLOAT, dims=array.shape, data_location=_EXTERNAL
-            )
-            held.external_data.add(
-                key="location", value="weights"
-            )  # required, and replaced before it is read
+            place = _message((1, "location"), (2, "weights"))  # required, and replaced before it is read
+            self._tensor(name, array, (13, place), (14, _EXTERNAL))
         return name
 
     def constant(self, value: float | int | list[int]) -> str:
@@ -134,34 +69,62 @@ class GraphBuilder:
         key = (array.dtype.str, array.tobytes(), array.shape)
         if key not in self._constants:
             self._constants[key] = name = f"constant_{len(self._constants)}"
-            kind = _ELEMENT_TYPES[array.dtype]
-            self._graph.initializer.add(name=name, data_type=kind, dims=array.shape, raw_data=array.tobytes())
+            self._tensor(name, array, (9, array.tobytes()))
         return self._constants[key]
 
     def node(self, op_type: str, *inputs: str, **attributes: float | int | str | list[int]) -> str:
         """An operator of ONNX with one output."""
-        output = f"{op_type}_{len(self._graph.node)}"
-        node = self._graph.node.add(op_type=op_type, input=inputs, output=[output])
+        output = f"{op_type}_{len(self._nodes)}"
+        stated = []
         for name, value in attributes.items():
-            match value:
-                case float():
-                    node.attribute.add(name=name, type=1, f=value)
-                case int():
-                    node.attribute.add(name=name, type=2, i=value)
-                case str():
-                    node.attribute.add(name=name, type=3, s=value.encode())
-                case list():
-                    node.attribute.add(name=name, type=7, ints=value)
+            field, kind = _ATTRIBUTES[type(value)]
+            values = value if isinstance(value, list) else [value]
+            stated.append(_message((1, name), *_each(field, values), (20, kind)))
+        self._nodes.append(_message(*_each(1, inputs), (2, output), (4, op_type), *_each(5, stated)))
         return output
 
     def serialize(self) -> bytes:
         """The model without its weights."""
-        encoded: bytes = self._model.SerializeToString(deterministic=True)
-        return encoded
+        named, values = (2, "encoder"), (*_each(11, self._inputs), *_each(12, self._outputs))
+        graph = _message(*_each(1, self._nodes), named, *_each(5, self._initializers), *values)
+        operators = _message((1, ""), (2, OPSET))
+        return _message((1, IR_VERSION), (2, "trivium"), (7, graph), (8, operators))
 
-    @staticmethod
-    def _describe(value: Any, element_type: int, dims: tuple[str | int, ...]) -> None:
-        tensor = value.type.tensor_type
-        tensor.elem_type = element_type
-        for dim in dims:
-            tensor.shape.dim.add(**({"dim_param": dim} if isinstance(dim, str) else {"dim_value": dim}))
+    def _tensor(self, name: str, array: NDArray[np.generic], *data: tuple[int, Value]) -> None:
+        kind = _ELEMENT_TYPES[array.dtype]
+        self._initializers.append(_message(*_each(1, array.shape), (2, kind), (8, name), *data))
+
+
+def _described(name: str, element_type: int, dims: Iterable[str | int]) -> bytes:
+    """An input or output (``ValueInfoProto``)."""
+    shape = _message(*((1, _message((2 if isinstance(dim, str) else 1, dim))) for dim in dims))
+    tensor = _message((1, element_type), (2, shape))
+    return _message((1, name), (2, _message((1, tensor))))
+
+
+def _each(number: int, values: Iterable[Value]) -> list[tuple[int, Value]]:
+    """A repeated field."""
+    return [(number, value) for value in values]
+
+
+def _message(*fields: tuple[int, Value]) -> bytes:
+    """Encode a message of protobuf from the numbers and values of its fields."""
+    encoded: list[bytes] = []
+    for number, value in fields:
+        if isinstance(value, int):
+            encoded += (_varint(number << 3), _varint(value & 0xFFFF_FFFF_FFFF_FFFF))
+        elif isinstance(value, float):
+            encoded += (_varint(number << 3 | 5), struct.pack("<f", value))
+        else:
+            content = value.encode() if isinstance(value, str) else value
+            encoded += (_varint(number << 3 | 2), _varint(len(content)), content)
+    return b"".join(encoded)
+
+
+def _varint(number: int) -> bytes:
+    """A whole number of at least 0: seven bits a byte, the lowest first, and a bit that says that more follow."""
+    groups = bytearray()
+    while number > 0x7F:
+        groups.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*groups, number])
