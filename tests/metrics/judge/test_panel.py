@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.judge_server import HANG, REFUSAL, TRUNCATED, JudgeServer, at, failure
 from tests.metrics.judge.asked import CLAUDE, GPT, MINI, clarity, judged, served
-from trivium.metrics.judge.judgement import Judgement
-from trivium.metrics.judge.panel import MissingVote, Vote, combine_votes, majority
+from trivium.metrics.judge.judgement import Judgement, unjudged
+from trivium.metrics.judge.panel import combine_votes, majority
 from trivium.suites.rubrics.built_in import AGENT, REVIEW
 
 PANEL = (GPT, MINI, CLAUDE)
@@ -163,16 +163,14 @@ LEVELLED = next(each for each in AGENT.dimensions if each.name == "source_qualit
 def vote(model, value, raw=None):
     took = {"tokens": {"input": 1, "output": 1}, "latency_seconds": 0.1, "requests": 1, "shared_by": 1}
     status = "abstained" if value is None else "ok"
-    return Vote(
-        model=model, judgement=Judgement(status=status, value=value, raw=raw, reason=model, detail=took)
-    )
+    return Judgement(status=status, value=value, raw=raw, reason=model, detail=took | {"model": model})
 
 
 @given(st.lists(st.sampled_from([None, 0.2, 0.4, 0.8, 1.0]), min_size=1, max_size=7), st.randoms())
 def test_a_panel_does_not_depend_on_the_order_of_its_judges(values, shuffled):
     def answering(given):
         return combine_votes(
-            CLARITY, [vote(f"m{value}", value) for value in given], (), retrieval_signals=lambda _: {}
+            CLARITY, [vote(f"m{value}", value) for value in given], retrieval_signals=lambda _: {}
         )
 
     mixed = list(values)
@@ -206,7 +204,7 @@ def test_a_panel_does_not_depend_on_the_order_of_its_judges(values, shuffled):
 )
 def test_the_reason_for_an_abstention_of_a_panel_is_reported(levels, why):
     votes = [vote("m", None if name is None else LEVELLED.level_values[name], name) for name in levels]
-    assert combine_votes(LEVELLED, votes, (), retrieval_signals=lambda _: {}).reason.startswith(why)
+    assert combine_votes(LEVELLED, votes, retrieval_signals=lambda _: {}).reason.startswith(why)
 
 
 @pytest.mark.parametrize(("costs", "total"), [((0.1, 0.2), 0.3), ((0.1, None), None), ((None, None), None)])
@@ -219,9 +217,8 @@ def test_what_a_panel_took_is_what_its_judges_took(costs, total):
             "latency_seconds": 0.1 * place,
             "requests": place,
         }
-        detail = one.judgement.detail | took | {"cost_usd": cost}
-        votes.append(Vote(model="m", judgement=msgspec.structs.replace(one.judgement, detail=detail)))
-    detail = combine_votes(CLARITY, votes, (), retrieval_signals=lambda _: {}).detail
+        votes.append(msgspec.structs.replace(one, detail=one.detail | took | {"cost_usd": cost}))
+    detail = combine_votes(CLARITY, votes, retrieval_signals=lambda _: {}).detail
     assert detail["cost_usd"] == (None if total is None else pytest.approx(total))
     assert (detail["tokens"], detail["requests"]) == ({"input": 30, "output": 3}, 3)
     assert detail["latency_seconds"] == pytest.approx(0.2)  # they were asked at once
@@ -230,9 +227,7 @@ def test_what_a_panel_took_is_what_its_judges_took(costs, total):
 @given(st.lists(st.sampled_from([None, *LEVELLED.level_values]), min_size=1, max_size=7))
 def test_a_panels_level_is_one_that_more_than_half_are_for(levels):
     votes = [vote("m", None if name is None else LEVELLED.level_values[name], name) for name in levels]
-    found = combine_votes(
-        LEVELLED, votes, (MissingVote(model="x", reason="y"),), retrieval_signals=lambda _: {}
-    )
+    found = combine_votes(LEVELLED, [*votes, unjudged("x", "y")], retrieval_signals=lambda _: {})
     most = max(levels, key=lambda name: (name is not None) * levels.count(name))
     if most is not None and 2 * levels.count(most) > len(levels):
         assert (found.status, found.raw) == ("ok", most)

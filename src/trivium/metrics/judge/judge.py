@@ -11,15 +11,15 @@ from functools import partial
 
 import msgspec
 
-from trivium.metrics.judge.budget.budget import BudgetExhausted, answer_tokens
+from trivium.metrics.judge.budget.budget import answer_tokens
 from trivium.metrics.judge.budget.prices import context_chars
 from trivium.metrics.judge.client.models import JudgeExecutor, OpenedModel
-from trivium.metrics.judge.client.providers import ModelUnavailable
-from trivium.metrics.judge.client.request import GivenUp, ModelRequest
+from trivium.metrics.judge.client.providers import GivenUp
+from trivium.metrics.judge.client.request import ModelRequest
 from trivium.metrics.judge.client.structured_output import StructuredAnswer, ask
 from trivium.metrics.judge.evidence import EvidenceSimilarity, quoted_document, retrieval
-from trivium.metrics.judge.judgement import Judgement, judgement_of, usage_of
-from trivium.metrics.judge.panel import MissingVote, Vote, combine_votes
+from trivium.metrics.judge.judgement import Judgement, judgement_of, unjudged, usage_of
+from trivium.metrics.judge.panel import combine_votes, no_judgement
 from trivium.metrics.judge.prompts.context import Context, build_context, why_without
 from trivium.metrics.judge.prompts.prompt import PreparedRequest, WithoutCase, prepare_requests
 from trivium.metrics.metric import MetricInput, Stopped
@@ -130,20 +130,19 @@ class Judge:
         self, metric_input: MetricInput, _context: Context, prepared: PreparedRequest
     ) -> Judgements:
         """Judge with every model of a panel."""
-        models = self._models_for(metric_input)
-        missing: list[MissingVote] = []
-        votes: list[tuple[str, Judgements]] = []
-        asking = [self._vote(name, metric_input, prepared) for name in models]
-        for name, found in zip(models, await asyncio.gather(*asking), strict=True):
-            if isinstance(found, MissingVote):
-                missing.append(found)
-            else:
-                votes.append((name, found))
-        if not votes:
-            return {each.name: _no_judgement(missing) for each in prepared.dimensions}
+        asking = [self._vote(name, metric_input, prepared) for name in self._models_for(metric_input)]
+        votes = await asyncio.gather(*asking)
+
+        def evidence(quotes: Sequence[str]) -> dict[str, float | None]:
+            return retrieval(quotes, quoted_document(prepared.texts), similar=self._similar)
 
         def combined() -> Judgements:
-            return {each.name: self._combine(each, votes, missing, prepared) for each in prepared.dimensions}
+            return {
+                each.name: combine_votes(
+                    each, [vote[each.name] for vote in votes], retrieval_signals=evidence
+                )
+                for each in prepared.dimensions
+            }
 
         return await self._compute(combined)
 
@@ -157,42 +156,37 @@ class Judge:
         Only the dimensions that a model answers wrongly twice go to the next model.
         """
         judgements: Judgements = {}
-        missing: dict[str, list[MissingVote]] = {each.name: [] for each in prepared.dimensions}
+        failures: dict[str, list[Judgement]] = {each.name: [] for each in prepared.dimensions}
         left = prepared.dimensions
         for name in self._models_for(metric_input):
             if len(left) < len(prepared.dimensions):
                 (prepared,) = self._prepared(left, metric_input, context)
             found = await self._vote(name, metric_input, prepared)
             for each in left:
-                if isinstance(found, MissingVote):
-                    missing[each.name].append(found)
-                elif found[each.name].status == "failed":
-                    missing[each.name].append(MissingVote(model=name, reason=found[each.name].reason))
+                if found[each.name].status == "failed":
+                    failures[each.name].append(found[each.name])
                 else:
-                    judgements[each.name] = _with_earlier_failures(missing[each.name], found[each.name])
+                    judgements[each.name] = _with_earlier_failures(failures[each.name], found[each.name])
             left = tuple(each for each in left if each.name not in judgements)
-            if not left or (isinstance(found, MissingVote) and found.cause == "budget"):
+            if not left or found[left[0].name].detail["unjudged"] == "budget":
                 break  # the budget allows no other model either
-        return judgements | {each.name: _no_judgement(missing[each.name]) for each in left}
+        return judgements | {each.name: no_judgement(failures[each.name]) for each in left}
 
-    async def _vote(
-        self, name: str, metric_input: MetricInput, prepared: PreparedRequest
-    ) -> Judgements | MissingVote:
-        """Return one model's judgement of every dimension, or why there is none."""
+    async def _vote(self, name: str, metric_input: MetricInput, prepared: PreparedRequest) -> Judgements:
+        """Return one model's judgement of every dimension."""
         try:
             model = self.executor.models.opened(name)
             samples = await self._samples(model, prepared)
-        except ModelUnavailable as unavailable:
-            self._warn_once(name, f"the judge {name} is off: {unavailable}")
-            return MissingVote(model=name, reason=str(unavailable), cause="unavailable")
         except GivenUp as why:
-            log.info("%s, repeat %d: %s", metric_input.attempt.case, metric_input.attempt.repeat, why)
+            if why.cause == "unavailable":
+                self._warn_once(name, f"the judge {name} is off: {why}")
+            elif why.cause == "budget":
+                self._warn_once("the budget", str(why))
+            else:
+                log.info("%s, repeat %d: %s", metric_input.attempt.case, metric_input.attempt.repeat, why)
             if why.cause == "cut":
                 self._warn_once(f"the context of {name}", f"the judge {name}: {why}")
-            return MissingVote(model=name, reason=str(why), cause=why.cause)
-        except BudgetExhausted as spent:
-            self._warn_once("the budget", str(spent))
-            return MissingVote(model=name, reason=str(spent), cause="budget")
+            return {each.name: unjudged(name, str(why), why.cause) for each in prepared.dimensions}
         facts: dict[str, object] = {"model": name, "prompt": prepared.prompt}
         if left_out := samples[-1].results[-1].left_out:
             facts["left_out"] = list(left_out)
@@ -219,32 +213,6 @@ class Judge:
             )
             for each in prepared.dimensions
         }
-
-    def _combine(
-        self,
-        dimension: Dimension,
-        votes: Sequence[tuple[str, Judgements]],
-        missing: Sequence[MissingVote],
-        prepared: PreparedRequest,
-    ) -> Judgement:
-        name = dimension.name
-        judgements = [(model, found[name]) for model, found in votes]
-        voted = [Vote(model=model, judgement=each) for model, each in judgements if each.status != "failed"]
-        unusable = [
-            MissingVote(model=model, reason=each.reason)
-            for model, each in judgements
-            if each.status == "failed"
-        ]
-        if not voted:
-            return _no_judgement([*missing, *unusable])
-        return combine_votes(
-            dimension,
-            voted,
-            [*missing, *unusable],
-            retrieval_signals=lambda quotes: retrieval(
-                quotes, quoted_document(prepared.texts), similar=self._similar
-            ),
-        )
 
     def _models_for(self, metric_input: MetricInput) -> tuple[str, ...]:
         by_complexity = self.settings.models_by_complexity
@@ -280,7 +248,7 @@ class Judge:
         results = await asyncio.gather(*map(one, range(settings.samples)), return_exceptions=True)
         answered = [result for result in results if isinstance(result, StructuredAnswer)]
         failed = [result for result in results if isinstance(result, BaseException)]
-        unexpected = [each for each in failed if not isinstance(each, GivenUp | BudgetExhausted)]
+        unexpected = [each for each in failed if not isinstance(each, GivenUp)]
         if unexpected or not answered:
             raise (unexpected or failed)[0]
         return answered
@@ -291,22 +259,13 @@ class Judge:
             log.warning(line)
 
 
-def _with_earlier_failures(missing: Sequence[MissingVote], judgement: Judgement) -> Judgement:
+def _with_earlier_failures(failures: Sequence[Judgement], judgement: Judgement) -> Judgement:
     """Add to a judgement why earlier models did not judge."""
-    if not missing:
+    if not failures:
         return judgement
-    why_not = {"passed_over": [each.reason for each in missing]}
+    earlier = ", ".join(each.detail["model"] for each in failures)
     return msgspec.structs.replace(
         judgement,
-        method=f"{judgement.detail['model']} in place of {', '.join(each.model for each in missing)}",
-        detail=judgement.detail | why_not,
+        method=f"{judgement.detail['model']} in place of {earlier}",
+        detail=judgement.detail | {"passed_over": [each.reason for each in failures]},
     )
-
-
-def _no_judgement(missing: Sequence[MissingVote]) -> Judgement:
-    why_not = "; ".join(each.reason for each in missing) or "judge.models names none"
-    causes = [each.cause for each in missing]
-    # Of several, the one that may pass: then it is worth asking again.
-    cause = "failing" if "failing" in causes else causes[0] if causes else "unavailable"
-    detail = {"unjudged": cause} | ({"cut": True} if "cut" in causes else {})
-    return Judgement(status="failed", reason=f"no judge: {why_not}", detail=detail)

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from trivium.metrics.judge.client.providers import Cause
 from trivium.metrics.judge.client.structured_output import StructuredAnswer
 from trivium.metrics.judge.evidence import (
     EvidenceSimilarity,
@@ -45,6 +46,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     missing: bool = False
 
 
+def unjudged(model: str, why: str, cause: Cause = "unusable") -> Judgement:
+    """The judgement of one model that gave none."""
+    return Judgement(status="failed", reason=why, detail={"model": model, "unjudged": cause})
+
+
 def _recorded(quote: Quote, context: Context) -> dict[str, object]:
     """A quote as recorded, with the turn of the conversation that it is from."""
     turn = turn_of(quote.text, context.texts.get("conversation"))
@@ -78,7 +84,7 @@ def judgement_of(
     errors = [sample.errors[dimension.name] for sample in samples if dimension.name in sample.errors]
     samples = [sample for sample in samples if dimension.name in sample.answer]
     if not samples:
-        return Judgement(status="failed", reason=f"{facts['model']} {errors[0]}")
+        return unjudged(facts["model"], f"{facts['model']} {errors[0]}")
     answers = [sample.answer[dimension.name] for sample in samples]
     values = [value_of(each, dimension, scale=scale) for each in answers]
     value, raw, nearest = combine_samples(answers, dimension, scale=scale)

@@ -5,9 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median_low
 from typing import Any
 
-import msgspec
-
-from trivium.metrics.judge.client.request import Cause
 from trivium.metrics.judge.evidence import quote_parts
 from trivium.metrics.judge.judgement import DIGITS, Judgement, majority_median, nearest_level, nearest_place
 from trivium.metrics.judge.signals import consistency
@@ -20,48 +17,23 @@ _SHARED_FIELDS = frozenset({"prompt", "shared_by", "evidence_similarity", "reaso
 """Details that all votes share, or that a vote records elsewhere."""
 
 
-class Vote(msgspec.Struct, frozen=True, kw_only=True):
-    """The vote of one judge of a panel on one dimension.
-
-    Attributes:
-        model: The judge's model.
-        judgement: Its judgement.
-    """
-
-    model: str
-    judgement: Judgement
-
-    @property
-    def value(self) -> float | None:
-        """The score, or None if the judge abstained."""
-        return self.judgement.value
-
-
-class MissingVote(msgspec.Struct, frozen=True, kw_only=True):
-    """A judge without a usable answer.
-
-    Attributes:
-        model: The judge's model.
-        reason: Why there is no answer.
-        cause: Why, in one word.
-    """
-
-    model: str
-    reason: str
-    cause: Cause = "unusable"
-
-    def __str__(self) -> str:
-        return self.reason
+def no_judgement(failures: Sequence[Judgement]) -> Judgement:
+    """Combine the judgements of models of which none judged, to why there is no judgement."""
+    why_not = "; ".join(each.reason for each in failures) or "judge.models names none"
+    causes = [each.detail["unjudged"] for each in failures]
+    # Of several, the one that may pass: then it is worth asking again.
+    cause = "failing" if "failing" in causes else causes[0] if causes else "unavailable"
+    detail = {"unjudged": cause} | ({"cut": True} if "cut" in causes else {})
+    return Judgement(status="failed", reason=f"no judge: {why_not}", detail=detail)
 
 
 def combine_votes(
     dimension: Dimension,
-    votes: Sequence[Vote],
-    missing: Sequence[MissingVote],
+    judgements: Sequence[Judgement],
     *,
     retrieval_signals: Callable[[Sequence[str]], Mapping[str, float | None]],
 ) -> Judgement:
-    """Combine the votes of a panel on one dimension.
+    """Combine the judgements of a panel's models, their votes, on one dimension.
 
     Definition: docs/definitions/judge.md#panel.
 
@@ -71,33 +43,38 @@ def combine_votes(
 
     Args:
         dimension: The dimension.
-        votes: At least one vote, in the order of the models.
-        missing: The judges without a vote.
+        judgements: One of each model, in their order; those that failed have no vote.
         retrieval_signals: Computes the evidence signals of some quotes.
     """
+    votes = [each for each in judgements if each.status != "failed"]
+    failures = [each for each in judgements if each.status == "failed"]
+    if not votes:
+        return no_judgement(failures)
     value = _value(dimension, votes)
-    nearest = votes[nearest_place([vote.value for vote in votes], value)]
-    chosen = nearest.judgement
+    chosen = votes[nearest_place([vote.value for vote in votes], value)]
     quotes = _quotes(votes)
     criteria = _criteria(votes, chosen)
     detail = {
-        "model": " + ".join(vote.model for vote in votes),
+        "model": " + ".join(vote.detail["model"] for vote in votes),
         "prompt": chosen.detail.get("prompt"),
         **_usage(votes),
         "panel": {
-            "asked": len(votes) + len(missing),
+            "asked": len(judgements),
             "voted": len(votes),
-            "failed": [msgspec.to_builtins(each) for each in missing],
+            "failed": [
+                {"model": each.detail["model"], "reason": each.reason, "cause": each.detail["unjudged"]}
+                for each in failures
+            ],
         },
         "reason": chosen.detail.get("reason"),
-        "reason_by": nearest.model,
+        "reason_by": chosen.detail["model"],
         "evidence": quotes,
         "evidence_similarity": chosen.detail.get("evidence_similarity"),
         "signals": _signals(votes, quotes, retrieval_signals),
         "votes": [_vote_record(vote) for vote in votes],
     }
-    left_out = ", ".join(each.model for each in missing)
-    method = f"{detail['model']} without {left_out}" if missing else None
+    left_out = ", ".join(each.detail["model"] for each in failures)
+    method = f"{detail['model']} without {left_out}" if failures else None
     raw: Any = None if value is None else chosen.raw
     if criteria:
         detail["criteria"] = criteria
@@ -106,7 +83,7 @@ def combine_votes(
         if each in chosen.detail:
             detail[each] = chosen.detail[each]
     if value is None:
-        unscored = {vote.judgement.status for vote in votes if vote.value is None}
+        unscored = {vote.status for vote in votes if vote.value is None}
         skipped = unscored == {"skipped"}
         return Judgement(
             status="skipped" if skipped else "abstained",
@@ -120,28 +97,28 @@ def combine_votes(
     return Judgement(status="ok", value=value, raw=raw, reason=chosen.reason, method=method, detail=detail)
 
 
-def _value(dimension: Dimension, votes: Sequence[Vote]) -> float | None:
+def _value(dimension: Dimension, votes: Sequence[Judgement]) -> float | None:
     middle = majority_median([vote.value for vote in votes], len(votes))
     if middle is None or dimension.criteria or dimension.claims or dimension.aspects:
         return middle
-    level, count = Counter(vote.judgement.raw for vote in votes if vote.value is not None).most_common(1)[0]
+    level, count = Counter(vote.raw for vote in votes if vote.value is not None).most_common(1)[0]
     return dimension.level_values[level] if 2 * count > len(votes) else None
 
 
-def _why_not(dimension: Dimension, votes: Sequence[Vote]) -> str:
+def _why_not(dimension: Dimension, votes: Sequence[Judgement]) -> str:
     scored = sum(vote.value is not None for vote in votes)
     if 2 * scored <= len(votes):
         return f"{len(votes) - scored} of {len(votes)} judges abstained"
-    counts = Counter(str(vote.judgement.raw) for vote in votes if vote.value is not None)
+    counts = Counter(str(vote.raw) for vote in votes if vote.value is not None)
     told = ", ".join(f"{count} for {level}" for level, count in counts.most_common())
     return f"no level of {dimension.name} has a majority of {len(votes)} judges: {told}"
 
 
-def _criteria(votes: Sequence[Vote], chosen: Judgement) -> dict[str, dict[str, float | str | None]]:
+def _criteria(votes: Sequence[Judgement], chosen: Judgement) -> dict[str, dict[str, float | str | None]]:
     """Median of each criterion over the judges that scored it, with the explanation of one of them."""
     found: dict[str, dict[str, float | str | None]] = {}
     for name, each in chosen.detail.get("criteria", {}).items():
-        given = [vote.judgement.detail["criteria"][name]["score"] for vote in votes]
+        given = [vote.detail["criteria"][name]["score"] for vote in votes]
         found[name] = {
             "score": majority_median(given, len(votes)),
             "explanation": each["explanation"],
@@ -149,17 +126,17 @@ def _criteria(votes: Sequence[Vote], chosen: Judgement) -> dict[str, dict[str, f
     return found
 
 
-def _quotes(votes: Sequence[Vote]) -> list[dict[str, object]]:
+def _quotes(votes: Sequence[Judgement]) -> list[dict[str, object]]:
     """Distinct quotes of all judges, with whether each was found."""
     found: dict[tuple[str, ...], dict[str, object]] = {}
     for vote in votes:
-        for each in vote.judgement.detail.get("evidence", ()):
+        for each in vote.detail.get("evidence", ()):
             found.setdefault(quote_parts(each["quote"]), each)
     return list(found.values())
 
 
 def _signals(
-    votes: Sequence[Vote],
+    votes: Sequence[Judgement],
     quotes: Sequence[Mapping[str, Any]],
     retrieval_signals: Callable[[Sequence[str]], Mapping[str, float | None]],
 ) -> dict[str, float | None]:
@@ -171,7 +148,7 @@ def _signals(
     confidence is the lower median; a token signal is the mean over the judges that have it. Agreement among
     judges is measured over the votes as consistency is over samples.
     """
-    each = [vote.judgement.detail.get("signals", {}) for vote in votes]
+    each = [vote.detail.get("signals", {}) for vote in votes]
     told = [stated for signals in each if (stated := signals.get("verbalized_confidence")) is not None]
     signals: dict[str, float | None] = {
         "llm_evidence_count": sum(each["found"] and not each.get("too_short") for each in quotes),
@@ -181,7 +158,7 @@ def _signals(
     for name in TOKEN_SIGNALS:
         known = [one[name] for one in each if one.get(name) is not None]
         signals[name] = fmean(known) if known else None
-    samples = [value for vote in votes for value in vote.judgement.detail.get("samples", [vote.value])]
+    samples = [value for vote in votes for value in vote.detail.get("samples", [vote.value])]
     signals |= consistency(samples)
     among = consistency([vote.value for vote in votes])
     return signals | {
@@ -191,9 +168,9 @@ def _signals(
     }
 
 
-def _usage(votes: Sequence[Vote]) -> dict[str, object]:
+def _usage(votes: Sequence[Judgement]) -> dict[str, object]:
     """Sum the usage of all votes; the cost is unknown if one is."""
-    each = [vote.judgement.detail for vote in votes]
+    each = [vote.detail for vote in votes]
     costs = [detail.get("cost_usd") for detail in each]
     known = [cost for cost in costs if cost is not None]
     return {
@@ -205,17 +182,11 @@ def _usage(votes: Sequence[Vote]) -> dict[str, object]:
     }
 
 
-def _vote_record(vote: Vote) -> dict[str, object]:
+def _vote_record(vote: Judgement) -> dict[str, object]:
     """A vote as it is recorded in the score's detail."""
-    judgement = vote.judgement
-    detail = {name: value for name, value in judgement.detail.items() if name not in _SHARED_FIELDS}
-    return detail | {
-        "model": vote.model,
-        "status": judgement.status,
-        "value": judgement.value,
-        "raw": judgement.raw,
-        "reason": judgement.reason,
-    }
+    detail = {name: value for name, value in vote.detail.items() if name not in _SHARED_FIELDS}
+    own = {name: getattr(vote, name) for name in ("status", "value", "raw", "reason")}
+    return detail | own
 
 
 def by_judge(scores: Mapping[str, Score], weights: Mapping[str, float]) -> dict[str, float]:

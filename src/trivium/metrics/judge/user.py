@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, cast
 from trivium.agents.attempt import USER_DID_NOT_STOP, ChatMessage, Request, dialogue
 from trivium.agents.conversation import ScriptedUser, User, UserFailure, Users
 from trivium.agents.response import masked_value
-from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client.models import JudgeExecutor
-from trivium.metrics.judge.client.providers import ModelUnavailable
-from trivium.metrics.judge.client.request import GivenUp, ModelRequest
+from trivium.metrics.judge.client.providers import GivenUp
+from trivium.metrics.judge.client.request import ModelRequest
 from trivium.metrics.judge.client.structured_output import ask
 from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer
 from trivium.metrics.judge.prompts.json_extract import DuplicateMembers, NoJson, extract_json
@@ -134,7 +133,7 @@ class ModelUser:
             )
             parse = partial(_parsed, first=turn == 1)
             answer = await ask(models, name, request, (USER,), cast("Any", parse))
-        except (GivenUp, BudgetExhausted, ModelUnavailable) as why:
+        except GivenUp as why:
             raise UserFailure(f"the simulated user said nothing: {why}") from why
         return cast("Saying", answer.answer[USER])
 

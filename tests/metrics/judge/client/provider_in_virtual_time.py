@@ -9,7 +9,8 @@ from typing import NamedTuple
 from tests.metrics.judge.budget.calls import call, reply
 from tests.metrics.judge.client.virtual_time import in_virtual_time
 from trivium.metrics.judge.budget.budget import run_budget
-from trivium.metrics.judge.client.request import GivenUp, RequestError
+from trivium.metrics.judge.client.providers import GivenUp
+from trivium.metrics.judge.client.request import RequestError
 from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings
 

@@ -11,8 +11,9 @@ import pytest
 from tests.judge_server import HANG, JudgeServer, at, failure
 from tests.metrics.judge.client.test_direct_client import call
 from trivium.metrics.judge.client.models import LOOKUPS_TOGETHER, JudgeExecutor
+from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.rate_limiter import RateLimiter
-from trivium.metrics.judge.client.request import GivenUp, MemoryResponseCache, ModelRequest
+from trivium.metrics.judge.client.request import MemoryResponseCache, ModelRequest
 from trivium.suites.settings import JudgeSettings
 
 GPT = "openai:gpt-4o-mini"

@@ -11,7 +11,8 @@ from tests.metrics.judge.budget.calls import call
 from tests.metrics.judge.client.provider_in_virtual_time import Provider, Weather
 from tests.metrics.judge.client.virtual_time import in_virtual_time
 from trivium.metrics.judge.budget.budget import run_budget
-from trivium.metrics.judge.client.request import GivenUp, RequestError
+from trivium.metrics.judge.client.providers import GivenUp
+from trivium.metrics.judge.client.request import RequestError
 from trivium.metrics.judge.client.scheduler import TRIES, RequestScheduler
 from trivium.suites.settings import JudgeSettings
 

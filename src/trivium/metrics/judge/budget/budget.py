@@ -17,6 +17,7 @@ import msgspec
 
 from trivium.metrics.judge.budget.ledger import Draw, Entry, Ledger, MemoryLedger, Spending
 from trivium.metrics.judge.budget.prices import Price, Prices, models_of
+from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
 from trivium.suites.rubrics.rubric import Dimension
 from trivium.suites.settings import JudgeSettings
@@ -51,8 +52,10 @@ MAX_REASONING_ANSWER_TOKENS = 20_000
 """Beyond these limits models refuse the request, or their clients require streaming."""
 
 
-class BudgetExhausted(Exception):
-    """The budget does not allow the request; the message says so in one line."""
+class BudgetExhausted(GivenUp):
+    """The budget does not allow the request."""
+
+    cause = "budget"
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,11 +17,15 @@ import msgspec
 from trivium.metrics.judge.budget.budget import Budget, run_budget
 from trivium.metrics.judge.client.direct_client import open_direct_client
 from trivium.metrics.judge.client.parameters import Parameters
-from trivium.metrics.judge.client.providers import ModelDescription, ModelUnavailable, expand_variables
+from trivium.metrics.judge.client.providers import (
+    GivenUp,
+    ModelDescription,
+    ModelUnavailable,
+    expand_variables,
+)
 from trivium.metrics.judge.client.pydantic_ai_models import open_client
 from trivium.metrics.judge.client.request import (
     Client,
-    GivenUp,
     MemoryResponseCache,
     ModelRequest,
     ModelResponse,

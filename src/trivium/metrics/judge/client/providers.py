@@ -29,8 +29,29 @@ ANTHROPIC_VERSION = "2026-10-21"
 """Version of the Messages API, as in Anthropic's SDK 2.12."""
 
 
-class ModelUnavailable(Exception):
-    """A model cannot be used; the text says why, in one line."""
+Cause = Literal["budget", "failing", "unavailable", "unusable", "cut"]
+"""Why a judge gave no usable answer: the budget is used up; the provider fails, and may not later on;
+the model cannot be used; it answered in another form, or refused to; its server cut the prompt."""
+
+
+class GivenUp(Exception):
+    """A model gave no usable answer; the message states the reason in one line.
+
+    Attributes:
+        cause: The reason in a word.
+    """
+
+    cause: Cause = "failing"
+
+    def __init__(self, why: str, *, cause: Cause | None = None) -> None:
+        super().__init__(why)
+        self.cause = cause or self.cause
+
+
+class ModelUnavailable(GivenUp):
+    """A model cannot be used."""
+
+    cause = "unavailable"
 
 
 class Provider(NamedTuple):

@@ -206,19 +206,6 @@ class RequestError(Exception):
         self.refused = refused
 
 
-Cause = Literal["budget", "failing", "unavailable", "unusable", "cut"]
-"""Why a judge gave no usable answer: the budget is used up; the provider fails, and may not later on;
-the model cannot be used; it answered in another form, or refused to; its server cut the prompt."""
-
-
-class GivenUp(Exception):
-    """A model gave no usable answer; the message states the reason in one line."""
-
-    def __init__(self, why: str, *, cause: Cause = "failing") -> None:
-        super().__init__(why)
-        self.cause: Cause = cause
-
-
 OnSent = Callable[[], None]
 
 

@@ -17,10 +17,10 @@ import msgspec
 
 from trivium.http import Backoff
 from trivium.metrics.judge.budget.budget import Budget
+from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.rate_limiter import MAX_IN_FLIGHT, Ended, RateLimiter, SentRequest
 from trivium.metrics.judge.client.request import (
     Client,
-    GivenUp,
     MemoryResponseCache,
     ModelRequest,
     ModelResponse,

@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client.models import AskResult, Models
+from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.request import (
     MAX_CHARS_PER_TOKEN,
-    GivenUp,
     ModelRequest,
     ModelResponse,
     OutputMode,
@@ -75,8 +74,7 @@ async def ask(
         parse: Parses an answer.
 
     Raises:
-        GivenUp: If there is no usable answer.
-        BudgetExhausted: If the budget does not allow it.
+        GivenUp: If there is no usable answer, or the budget does not allow one.
     """
     began = time.monotonic()
     results: list[AskResult] = []
@@ -88,7 +86,7 @@ async def ask(
     while True:
         try:
             results.append(await models.ask(name, sent, about=dimensions))
-        except (GivenUp, BudgetExhausted) as failure:
+        except GivenUp as failure:
             if not answer:
                 raise
             # Keep the valid part of the first answer.

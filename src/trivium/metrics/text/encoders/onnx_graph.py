@@ -122,7 +122,7 @@ def _message(*fields: tuple[int, Value]) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """A whole number of at least 0: seven bits a byte, the lowest first, and a bit that says that more follow."""
+    """A whole number of at least 0: seven bits a byte, the lowest first; a bit says that more follow."""
     groups = bytearray()
     while number > 0x7F:
         groups.append(number & 0x7F | 0x80)
