@@ -2,8 +2,8 @@
 
 import reprlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import inf, isfinite, nan
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf, isfinite, isnan, nan
 from typing import Any, Final, overload
 
 import numpy as np
@@ -89,12 +89,12 @@ class Signals:
         Raises:
             TrustError: If a value is not such a number. Text and booleans are never numbers here.
         """
-        values, kinds = self._column(name)
-        for gap, default in ((_NULL, null), (_ABSENT, absent)):
-            if default is not None and (count := int(np.count_nonzero(kinds == gap))):
-                values[kinds == gap], kinds[kinds == gap] = default, _NUMBER
+        values = self._column(name)
+        for gap, default in ((values == _NULL, null), (np.isnan(values), absent)):
+            if default is not None and (count := int(np.count_nonzero(gap))):
+                values[gap] = default
                 self.filled[name] = self.filled.get(name, 0) + count
-        valid = (kinds == _NUMBER) & np.isfinite(values) & (values >= low) & (values <= high)
+        valid = np.isfinite(values) & (values >= low) & (values <= high)
         if whole:
             valid &= values == np.floor(values)
 
@@ -105,14 +105,12 @@ class Signals:
         self._raise_for(~valid, fault)
         return self._expand(values)
 
-    def _column(self, name: str) -> "tuple[Floats, npt.NDArray[np.uint8]]":
-        """One signal of the used items; see :meth:`_Column.read`."""
-        if isinstance(self._rows, SignalColumns):
-            return self._rows.column(name, self._at)
-        column = _Column()
-        for at in self._at.tolist():
-            column.append(self._rows[at].get(name, ABSENT))
-        return column.read(np.arange(self._at.size))
+    def _column(self, name: str) -> Floats:
+        """One signal of the used items; see :meth:`SignalColumns.column`."""
+        rows = self._rows
+        if not isinstance(rows, SignalColumns):
+            rows = SignalColumns({name: row[name]} if name in row else {} for row in rows)
+        return rows.column(name)[self._at]
 
     def finite(self, values: npt.ArrayLike) -> Floats:
         """Check the result of a confidence function: one finite number per used item.
@@ -157,10 +155,7 @@ def _fault(value: Any, *, low: float, high: float) -> str:
         return "is null"
     if not _is_number(value):
         return f"must be a number; found {reprlib.repr(value)}"
-    try:
-        number = float(value)
-    except OverflowError:
-        number = inf
+    number = _as_float(value)
     if not isfinite(number):
         return f"must be finite; found {number}"
     expected = "a whole number" if low <= number <= high else _range(low, high)
@@ -171,6 +166,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
+def _as_float(value: Any) -> float:
+    """The number that a value is; infinite if it is too large or none."""
+    try:
+        return float(value) if _is_number(value) else inf
+    except OverflowError:
+        return inf
+
+
 def _range(low: float, high: float) -> str:
     if high == inf:
         return f"at least {low:g}"
@@ -178,72 +181,33 @@ def _range(low: float, high: float) -> str:
 
 
 ABSENT: Final = object()
-"""Placeholder in a column for an item without this key."""
+"""What an item without a key has in its place."""
 
-_NUMBER, _ABSENT, _NULL, _OTHER = range(4)
-
-
-def _kind_and_number(value: Any) -> tuple[int, float]:
-    """The kind of a value, and the number that it is; NaN for any other value."""
-    if value is None or value is ABSENT:
-        return (_NULL if value is None else _ABSENT), nan
-    try:
-        return (_NUMBER, float(value)) if _is_number(value) else (_OTHER, nan)
-    except OverflowError:
-        return _OTHER, nan
+_NULL, _OTHER, _ABSENT = -inf, inf, nan
+"""Marks in a column: for null, for what is no finite number, and for a key that an item lacks."""
 
 
-class _Column:
-    """One signal: eight bytes per item for the value, and one for its type."""
+class SignalColumns(Sequence[Row]):
+    """The signals of n items, eight bytes each; also a sequence of one mapping per item.
 
-    def __init__(self) -> None:
-        self.numbers = array("d")
-        self.kinds = bytearray()
-        self.others: dict[int, Any] = {}
+    Args:
+        rows: The signals of the first items.
+    """
 
-    def fill(self, size: int) -> None:
-        """Mark the items up to ``size`` as lacking the key."""
-        missing = size - len(self.kinds)
-        if missing > 0:
-            self.numbers.extend([nan] * missing)
-            self.kinds.extend([_ABSENT] * missing)
-
-    def append(self, value: Any) -> None:
-        """Add the value of the next item."""
-        kind, number = (_NUMBER, value) if type(value) is float else _kind_and_number(value)
-        if kind == _OTHER:
-            self.others[len(self.kinds)] = value
-        self.numbers.append(number)
-        self.kinds.append(kind)
-
-    def read(self, rows: npt.NDArray[np.int64]) -> "tuple[Floats, npt.NDArray[np.uint8]]":
-        """The numbers of some items, NaN where there is none, and the kinds of their values."""
-        return np.frombuffer(self.numbers, np.float64)[rows], np.frombuffer(self.kinds, np.uint8)[rows]
-
-    def at(self, row: int) -> Any:
-        """The value of one item."""
-        if row >= len(self.kinds):
-            return ABSENT
-        return {_NUMBER: self.numbers[row], _ABSENT: ABSENT, _NULL: None}.get(
-            self.kinds[row], self.others.get(row)
-        )
-
-
-class SignalColumns(Sequence[Mapping[str, Any]]):
-    """The signals of n items, one column per signal; also a sequence of one mapping per item."""
-
-    def __init__(self) -> None:
-        self._columns: dict[str, _Column] = {}
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._columns: dict[str, array[float]] = {}
+        self._others: dict[tuple[str, int], Any] = {}
         self._size = 0
+        for row in rows:
+            self.append(row)
 
-    def append(self, signals: Mapping[str, Any]) -> None:
+    def append(self, signals: Row) -> None:
         """Add the signals of the next item; a value that is not a number is stored for the error message."""
         for name, value in signals.items():
-            column = self._columns.get(name)
-            if column is None:
-                column = self._columns[name] = _Column()
-            column.fill(self._size)
-            column.append(value)
+            number = value if type(value) is float else _NULL if value is None else _as_float(value)
+            if value is not None and not isfinite(number):
+                self._others[name, self._size], number = value, _OTHER
+            self._filled(name).append(number)
         self._size += 1
 
     @property
@@ -251,24 +215,37 @@ class SignalColumns(Sequence[Mapping[str, Any]]):
         """The signals that any item has."""
         return tuple(self._columns)
 
-    def column(self, name: str, rows: npt.NDArray[np.int64]) -> "tuple[Floats, npt.NDArray[np.uint8]]":
-        """One signal of some items; see :meth:`_Column.read`."""
-        column = self._columns.get(name) or _Column()
-        column.fill(self._size)
-        return column.read(rows)
+    def column(self, name: str) -> Floats:
+        """One signal of every item: -inf for null, inf for what is no finite number, NaN for a lacking key."""
+        if name not in self._columns:
+            return np.full(self._size, _ABSENT)
+        return np.frombuffer(self._filled(name), np.float64)
+
+    def _filled(self, name: str) -> "array[float]":
+        """The column of a signal, up to the last item."""
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = array("d")
+        if len(column) < self._size:
+            column.extend([_ABSENT] * (self._size - len(column)))
+        return column
 
     def __len__(self) -> int:
         return self._size
 
     @overload
-    def __getitem__(self, row: int) -> Mapping[str, Any]: ...
+    def __getitem__(self, row: int) -> Row: ...
     @overload
-    def __getitem__(self, row: slice) -> list[Mapping[str, Any]]: ...
-    def __getitem__(self, row: int | slice) -> Mapping[str, Any] | list[Mapping[str, Any]]:
+    def __getitem__(self, row: slice) -> list[Row]: ...
+    def __getitem__(self, row: int | slice) -> Row | list[Row]:
         if isinstance(row, slice):
             return [self[place] for place in range(self._size)[row]]
-        values = {name: column.at(row) for name, column in self._columns.items()}
-        return {name: value for name, value in values.items() if value is not ABSENT}
+        numbers = {name: self._filled(name)[row] for name in self._columns}
+        return {
+            name: self._others[name, row] if number == _OTHER else None if number == _NULL else number
+            for name, number in numbers.items()
+            if not isnan(number)
+        }
 
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+    def __iter__(self) -> Iterator[Row]:
         return (self[row] for row in range(self._size))
