@@ -216,7 +216,7 @@ class SignalColumns(Sequence[Row]):
         return tuple(self._columns)
 
     def column(self, name: str) -> Floats:
-        """One signal of every item: -inf for null, inf for what is no finite number, NaN for a lacking key."""
+        """One signal of every item: -inf for null, inf for what is no finite number, NaN for no key."""
         if name not in self._columns:
             return np.full(self._size, _ABSENT)
         return np.frombuffer(self._filled(name), np.float64)
