@@ -48,7 +48,7 @@ _STATE_VERSION = 2
 class LevelSequence:
     """The betting confidence sequence of a mean, value by value, with a small state.
 
-    Definition: docs/definitions/monitoring.md#sure.
+    Definitions: docs/definitions/monitoring.md#confidence-sequence, docs/definitions/monitoring.md#sure.
 
     The stake on the t-th value is √(2 ln(2 / alpha) / (V t ln(1 + t))), where V is the variance of the
     earlier ones, but at most half of the capital (the "hedged capital" of Waudby-Smith & Ramdas 2024, section
