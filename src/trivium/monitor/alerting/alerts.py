@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trivium.monitor.alerting.messages import Bad, Kind, Message, Note, message_of
+from trivium.monitor.alerting.messages import Bad, Kind, Message, of_outage, of_quality, over
 from trivium.monitor.alerting.origins import Origin, Part, explained, followed, origin_of
 from trivium.monitor.levels import Key, Levels, key_of, key_text
 from trivium.monitor.windows import Estimate, Window, mean_of
@@ -157,8 +157,8 @@ class Alerting:
         self.state.held = {key_text(each.key): each.severity for each in bad}
         events += self._simple("stalled", health.stalled, health, now)
         events += self._simple("no_data", health.silent, health, now)
-        over = [event.alert for event in events if event.resolved]
-        self.state.open = [each for each in self.state.open if not any(each is other for other in over)]
+        ended = [event.alert for event in events if event.resolved]
+        self.state.open = [each for each in self.state.open if not any(each is other for other in ended)]
         return events
 
     # What is bad
@@ -190,29 +190,14 @@ class Alerting:
             fires = each.mean < threshold and (sure or self._unsure_is_enough(each, samples, threshold))
             stays = held >= severity and each.mean < threshold + margin
             if fires or stays:
-                return self._made(each, samples, severity, threshold, sure)
+                return _made(each, _having(samples, each), severity, threshold, sure=sure)
         level = levels.level(key)
         if level is None or not level.alarm or level.detector is None:
             return None
         since = [sample for sample in _having(samples, each) if sample.time >= levels.since]
-        mean = mean_of(since, each.figure)
         limit = level.detector.limit
-        if mean is None or mean.mean >= limit + margin:
-            return None
-        return Bad(
-            figure=each.figure,
-            facet=each.facet,
-            value=each.value,
-            severity=1,
-            threshold=limit,
-            sure=True,
-            mean=mean.mean,
-            low=mean.low,
-            high=mean.high,
-            samples=mean.n,
-            before=level.detector.reference,
-            below=probability_of_missing(mean.mean, mean, at_least=limit),
-        )
+        found = _made(each, since, 1, limit, sure=True, before=level.detector.reference)
+        return found if found is not None and (found.mean or 0.0) < limit + margin else None
 
     def _unsure_is_enough(self, each: Estimate, samples: Sequence[Sample], threshold: float) -> bool:
         """Whether a status that is not sure fires; a facet's interval must also lie below the threshold."""
@@ -224,27 +209,6 @@ class Alerting:
             return False
         found = mean_of(_having(samples, each), each.figure)
         return found is not None and found.high < threshold
-
-    @staticmethod
-    def _made(
-        each: Estimate, samples: Sequence[Sample], severity: int, threshold: float, sure: bool
-    ) -> Bad | None:
-        found = mean_of(_having(samples, each), each.figure)
-        if found is None:
-            return None
-        return Bad(
-            figure=each.figure,
-            facet=each.facet,
-            value=each.value,
-            severity=severity,
-            threshold=threshold,
-            sure=sure,
-            mean=found.mean,
-            low=found.low,
-            high=found.high,
-            samples=found.n,
-            below=probability_of_missing(found.mean, found, at_least=threshold),
-        )
 
     def _recovered(self, bad: Sequence[Bad]) -> set[Key]:
         """The means that are not bad any more."""
@@ -324,32 +288,20 @@ class Alerting:
         without: tuple[Part, ...],
     ) -> Event:
         severity = max((each.severity for each in bad), default=0)
-        before = NAMES.get(alert.told)
-        note = Note(monitor=self.monitor, now=now, opened=alert.opened, before=before, without=without)
+        about = Message(
+            monitor=self.monitor,
+            time=now,
+            opened=alert.opened,
+            previous=NAMES.get(alert.told),
+            origin=alert.origin,
+        )
         if not severity:
-            message = message_of(
-                note,
-                "resolved",
-                bad=(),
-                origin=alert.origin,
-                samples=samples,
-                settings=self.settings,
-                last=alert.body,
-            )
-        else:
-            if alert.body is not None and all(each.mean is None for each in bad):
-                return self._event(alert, severity, alert.body, now)
-            kind: Kind = "firing" if not alert.told else "escalated" if severity > alert.told else "eased"
-            message = message_of(
-                note,
-                kind,
-                bad=bad,
-                origin=alert.origin,
-                samples=samples,
-                settings=self.settings,
-                status=NAMES[severity],
-            )
-        return self._event(alert, severity, message, now)
+            return self._event(alert, 0, over(about, alert.body, samples), now)
+        if alert.body is not None and all(each.mean is None for each in bad):
+            return self._event(alert, severity, alert.body, now)
+        kind: Kind = "firing" if not alert.told else "escalated" if severity > alert.told else "eased"
+        about = msgspec.structs.replace(about, kind=kind, status=NAMES[severity], without=without)
+        return self._event(alert, severity, of_quality(about, bad, samples, self.settings), now)
 
     # Stalled, no data
 
@@ -360,17 +312,16 @@ class Alerting:
         if alert is None:
             alert = Open(cause=cause, opened=now)
             self.state.open.append(alert)
-        note = Note(
+        about = Message(
             monitor=self.monitor,
-            now=now,
-            opened=alert.opened,
             cause=cause,
+            time=now,
+            opened=alert.opened,
             waiting=health.waiting,
             oldest_seconds=health.oldest_seconds,
             last=health.last,
         )
-        kind: Kind = "firing" if firing else "resolved"
-        message = message_of(note, kind, settings=self.settings, last=alert.body)
+        message = of_outage(about, self.settings) if firing else over(about, alert.body, ())
         return [self._event(alert, 3 if firing else 0, message, now)]
 
     # Whether a message is sent
@@ -384,7 +335,7 @@ class Alerting:
         send = changed and (not waits or first_critical)
         if not severity and not alert.told:
             send = False  # nobody was told that it fired
-        over = not severity and (send or not alert.told)
+        ended = not severity and (send or not alert.told)
         moved = severity != alert.severity or not alert.number
         alert.severity, alert.worst = severity, max(alert.worst, severity)
         alert.body = message
@@ -393,7 +344,7 @@ class Alerting:
             alert.messages += 1
             self.state.told[cause] = now
         self._forget(now)
-        return Event(alert=alert, message=message, changed=moved, resolved=over, send=send)
+        return Event(alert=alert, message=message, changed=moved, resolved=ended, send=send)
 
     def _forget(self, now: float) -> None:
         """Forget when messages were sent that no longer hold others back."""
@@ -421,6 +372,35 @@ def _having(samples: Sequence[Sample], each: Estimate) -> list[Sample]:
     if not each.facet:
         return list(samples)
     return [sample for sample in samples if each.value in sample.facets.get(each.facet, ())]
+
+
+def _made(
+    each: Estimate,
+    samples: Sequence[Sample],
+    severity: int,
+    threshold: float,
+    *,
+    sure: bool,
+    before: float | None = None,
+) -> Bad | None:
+    """A mean of some samples that is below a threshold; None if no sample has a value."""
+    found = mean_of(samples, each.figure)
+    if found is None:
+        return None
+    return Bad(
+        figure=each.figure,
+        facet=each.facet,
+        value=each.value,
+        severity=severity,
+        threshold=threshold,
+        sure=sure,
+        mean=found.mean,
+        low=found.low,
+        high=found.high,
+        samples=found.n,
+        before=before,
+        below=probability_of_missing(found.mean, found, at_least=threshold),
+    )
 
 
 def _worst(bad: Sequence[Bad]) -> Bad:

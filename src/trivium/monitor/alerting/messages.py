@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from trivium.monitor.alerting.origins import Origin, Part
 from trivium.monitor.windows import PASS_RATE, value_of
@@ -154,81 +155,60 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last: float | None = None
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that a message states; ``without`` as in :class:`Message`."""
-
-    monitor: str
-    now: float
-    opened: float
-    cause: str = "quality"
-    before: str | None = None
-    waiting: int = 0
-    oldest_seconds: float | None = None
-    last: float | None = None
-    without: tuple[Part, ...] = ()
-
-
-def message_of(
-    note: Note,
-    kind: Kind,
-    *,
-    settings: MonitorSettings,
-    bad: Sequence[Bad] = (),
-    origin: Origin | None = None,
-    samples: Sequence[Sample] = (),
-    status: str = "",
-    last: Message | None = None,
-) -> Message:
-    """Make a message.
+def over(about: Message, last: Message | None, samples: Sequence[Sample]) -> Message:
+    """The message that an alert is resolved.
 
     Args:
-        note: What it is about.
-        kind: What has happened.
-        settings: Settings of the monitor.
-        bad: The means that are bad.
-        origin: Where that comes from.
-        samples: Samples of the window.
-        status: The new status.
+        about: Monitor, cause, times and origin.
         last: The alert's latest message.
+        samples: Samples of the window.
     """
-    common = Message(
-        monitor=note.monitor,
-        cause=note.cause,
-        kind=kind,
-        time=note.now,
-        opened=note.opened,
-        previous=note.before,
-        waiting=note.waiting,
-        oldest_seconds=note.oldest_seconds,
-        last=note.last,
-    )
-    if kind == "resolved":
-        what = last.mean if last is not None else None
-        length = duration(max(0.0, note.now - note.opened))
-        title = one_line(f"{note.monitor}: {_over(note.cause, what, samples)}, after {length}")
-        return msgspec.structs.replace(common, status="healthy", title=title, mean=what, origin=origin)
-    if note.cause != "quality":
-        return msgspec.structs.replace(
-            common, status=note.cause, title=one_line(f"{note.monitor}: {_simple(note, settings)}")
-        )
-    named = None if origin is None else (origin.facet, origin.value)
+    what = None if last is None else last.mean
+    said = f"{_over(about.cause, what, samples)}, after {duration(max(0.0, about.time - about.opened))}"
+    return replace(about, kind="resolved", status="healthy", title=_title(about, said), mean=what)
+
+
+def of_outage(about: Message, settings: MonitorSettings) -> Message:
+    """The message that scoring has stalled, or that no traffic comes.
+
+    Args:
+        about: Monitor, cause, times, and what waits.
+        settings: Settings of the monitor.
+    """
+    return replace(about, status=about.cause, title=_title(about, _outage(about, settings)))
+
+
+def of_quality(
+    about: Message, bad: Sequence[Bad], samples: Sequence[Sample], settings: MonitorSettings
+) -> Message:
+    """The message that means are bad.
+
+    Args:
+        about: Monitor, kind, status, times, origin, and the causes of earlier alerts.
+        bad: The means that are bad.
+        samples: Samples of the window.
+        settings: Settings of the monitor.
+    """
+    origin = about.origin
+    named = None if origin is None else origin.part
     first = max(
         bad,
         key=lambda each: (each.severity, not each.facet, (each.facet, each.value) == named, each.samples),
     )
-    return msgspec.structs.replace(
-        common,
-        status=status,
-        title=one_line(f"{note.monitor}: {sentence(first, origin, without=note.without)}"),
+    return replace(
+        about,
+        title=_title(about, sentence(first, origin, without=about.without)),
         mean=first,
         sure=first.sure,
         error=settings.alpha if first.severity > 1 and first.sure else None,
-        origin=origin,
-        without=note.without,
         also=_also(bad, first, named),
         examples=_examples(samples, first, origin, settings.alerts.examples),
-        advice=_advice(note.monitor, first, origin),
+        advice=_advice(about.monitor, first, origin),
     )
+
+
+def _title(about: Message, said: str) -> str:
+    return one_line(f"{about.monitor}: {said}")
 
 
 def sentence(bad: Bad, origin: Origin | None, *, without: Sequence[Part] = ()) -> str:
@@ -457,13 +437,13 @@ def moment(time: float) -> str:
     return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _simple(note: Note, settings: MonitorSettings) -> str:
-    if note.cause == "stalled":
+def _outage(about: Message, settings: MonitorSettings) -> str:
+    if about.cause == "stalled":
         return (
-            f"scoring has stalled: {note.waiting:,} samples wait, the oldest for "
-            f"{duration(note.oldest_seconds or 0)} (bound: {duration(settings.stalled_after)})"
+            f"scoring has stalled: {about.waiting:,} samples wait, the oldest for "
+            f"{duration(about.oldest_seconds or 0)} (bound: {duration(settings.stalled_after)})"
         )
-    when = "at all" if note.last is None else f"since {moment(note.last)}"
+    when = "at all" if about.last is None else f"since {moment(about.last)}"
     return f"no data: no traffic has come {when} (bound: {duration(settings.no_data_after)})"
 
 
