@@ -1,8 +1,9 @@
 """Commits small writes on a background thread, grouping those that arrive together into one transaction."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import groupby
-from threading import Condition, Thread
+from threading import Event, Lock
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -14,6 +15,7 @@ GATHER_SECONDS = 0.01
 """How long a write waits for others to share its transaction; a killed process may lose these writes."""
 
 Handler = Callable[[Connection, Sequence[Any]], None]
+"""Executes consecutive writes of one kind."""
 
 
 class Writer:
@@ -21,35 +23,32 @@ class Writer:
 
     Args:
         engine: The engine of the store.
-        handlers: For each kind of write, the function that executes consecutive writes of that kind.
     """
 
-    def __init__(self, engine: Engine, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._handlers = handlers
-        self._changed = Condition()
-        self._queue: list[tuple[str, Any]] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="trivium-writer")
+        self._lock = Lock()
+        self._queue: list[tuple[Handler, Any]] = []
         self._committing = 0
-        self._flushing = self._closing = False
+        self._awaited = Event()
+        self._last: Future[None] | None = None
+        self._closed = False
         self._failure: BaseException | None = None
-        self._thread: Thread | None = None
 
-    def write(self, kind: str, payload: Any) -> None:
+    def write(self, handler: Handler, payload: Any) -> None:
         """Submit a write; returns at once.
 
         Raises:
             StoreError: If an earlier write failed, or the writer is closed.
         """
-        with self._changed:
+        with self._lock:
             self._check()
-            if self._closing:
+            if self._closed:
                 raise StoreError("the run has ended: nothing more can be written for it")
-            self._queue.append((kind, payload))
-            if self._thread is None:
-                self._thread = Thread(target=self._run, name="trivium-writer", daemon=True)
-                self._thread.start()
-            if len(self._queue) == 1:  # with more, the thread is awake or will check when it is done
-                self._changed.notify_all()
+            self._queue.append((handler, payload))
+            if len(self._queue) == 1:  # with more, a transaction is coming
+                self._last = self._thread.submit(self._commit)
 
     @property
     def pending(self) -> int:
@@ -62,12 +61,11 @@ class Writer:
         Raises:
             StoreError: If a write failed.
         """
-        with self._changed:
-            self._flushing = True
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: not self.pending or self._failure is not None)
-            self._flushing = False
-            self._check()
+        self._awaited.set()
+        if self._last is not None:
+            wait([self._last])
+        self._awaited.clear()
+        self._check()
 
     def close(self) -> None:
         """Commit the remaining writes and end the thread.
@@ -75,39 +73,27 @@ class Writer:
         Raises:
             StoreError: If a write failed.
         """
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-            thread = self._thread
-        if thread is not None:
-            thread.join()
+        with self._lock:
+            self._closed = True
+        self._awaited.set()
+        self._thread.shutdown()
         self._check()
 
     def _check(self) -> None:
         if self._failure is not None:
             raise StoreError(str(self._failure)) from self._failure
 
-    def _run(self) -> None:
-        try:
-            with explain_errors(self._engine), self._engine.connect() as connection:
-                while (batch := self._next()) is not None:
-                    with connection.begin():
-                        for kind, writes in groupby(batch, key=lambda write: write[0]):
-                            self._handlers[kind](connection, [payload for _, payload in writes])
-                    with self._changed:
-                        self._committing = 0
-                        self._changed.notify_all()
-        except BaseException as error:  # raised by the next call of write, flush or close
-            with self._changed:
-                self._failure = error
-                self._changed.notify_all()
-
-    def _next(self) -> list[tuple[str, Any]] | None:
-        """Wait for writes and return them, or None once the writer is closed and empty."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._closing)
-            if not (self._flushing or self._closing):
-                self._changed.wait_for(lambda: self._flushing or self._closing, timeout=GATHER_SECONDS)
-            self._committing = len(self._queue)
+    def _commit(self) -> None:
+        self._awaited.wait(GATHER_SECONDS)
+        with self._lock:
             batch, self._queue = self._queue, []
-            return batch or None
+            self._committing = len(batch)
+        if self._failure is not None:
+            return
+        try:
+            with explain_errors(self._engine), self._engine.begin() as connection:
+                for handler, writes in groupby(batch, key=lambda write: write[0]):
+                    handler(connection, [payload for _, payload in writes])
+        except BaseException as error:  # raised by the next call of write, flush or close
+            self._failure = error
+        self._committing = 0

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from trivium.metrics.judge.client.request import ModelResponse
 from trivium.store import schema as tables
-from trivium.store.background_writer import Handler, Writer
+from trivium.store.background_writer import Writer
 from trivium.store.connection import explain_errors, fetched, insert_into
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -55,13 +55,7 @@ class StoredResponseCache:
         self._lock = Lock()
         self._uncommitted: dict[str, ModelResponse] = {}
         self._written: list[str] = []
-        handlers: dict[str, Handler] = {
-            "put": self._put,
-            "drop": self._drop,
-            "use": self._use,
-            "allow_eviction": self._allow_eviction,
-        }
-        self._writer = Writer(store.engine, handlers)
+        self._writer = Writer(store.engine)
 
     def fetch(self, keys: Sequence[str]) -> dict[str, ModelResponse]:
         """Return the cached responses among the keys, with one query per 500 keys.
@@ -88,7 +82,7 @@ class StoredResponseCache:
                     if used < now - _RECORD_USE_AFTER_SECONDS:
                         used_again.add((key, run))
         for each in used_again:
-            self._writer.write("use", (*each, now))
+            self._writer.write(self._use, (*each, now))
         decoded = {key: self._decode(key, body) for key, body in bodies.items()}
         return cached | {key: response for key, response in decoded.items() if response is not None}
 
@@ -98,7 +92,7 @@ class StoredResponseCache:
             if key in self._uncommitted:
                 return
             self._uncommitted[key] = response
-        self._writer.write("put", (key, response, time.time()))
+        self._writer.write(self._put, (key, response, time.time()))
 
     def pending(self) -> int:
         """Number of writes not yet committed."""
@@ -110,11 +104,11 @@ class StoredResponseCache:
             for key in keys:
                 self._uncommitted.pop(key, None)
         for key in keys:
-            self._writer.write("drop", key)
+            self._writer.write(self._drop, key)
 
     def allow_eviction(self) -> None:
         """Let the responses of this run be evicted like any others; call it when the run has ended."""
-        self._writer.write("allow_eviction", None)
+        self._writer.write(self._allow_eviction, None)
 
     def close(self) -> None:
         """Block until everything is in the store.

@@ -39,13 +39,13 @@ class StoredLedger:
         self._lock = Lock()
         self._entries = dict(entries_of(store, run))
         self._committed = committed_of(store, run)
-        self._writer = Writer(store.engine, {"record": self._record, "give_back": self._give_back})
+        self._writer = Writer(store.engine)
 
     def record(self, entry: Entry, more: Spending) -> None:
         """Add spending to an entry; returns at once."""
         with self._lock:
             self._entries[entry] = self._entries.get(entry, Spending()) + more
-        self._writer.write("record", (entry, more))
+        self._writer.write(self._record, (entry, more))
 
     def draw(self, draw: Draw) -> bool:
         """Commit an amount unless a limit would be passed; returns when the database has it."""
@@ -70,7 +70,7 @@ class StoredLedger:
 
     def give_back(self, *, usd: float, tokens: int) -> None:
         """Take an amount back from what is committed; returns at once."""
-        self._writer.write("give_back", (usd, tokens))
+        self._writer.write(self._give_back, (usd, tokens))
 
     def entries(self) -> Mapping[Entry, Spending]:
         """Return what was recorded for the run at first, and by this process since."""
