@@ -21,7 +21,7 @@ from trivium.agents.attempt import Attempt
 from trivium.metrics.registry import build_metrics, default_metrics
 from trivium.metrics.scoring import score_attempts
 from trivium.suites.case import Case, Expect
-from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.built_in import NAMES
 from trivium.suites.settings import JudgeSettings, Settings
 from trivium.traces.trace import Span, Trace
 
@@ -93,7 +93,7 @@ def measured(rubric: str, *, together: bool, random: Random) -> tuple[int, int, 
 
 def main() -> None:
     print(f"{'rubric':<8} {'judged':<9} {'requests':>8} {'tokens in':>10} {'shared':>7} {'tokens out':>11}")
-    for rubric in BUILT_IN:
+    for rubric in NAMES:
         for together in (True, False):
             taken = measured(rubric, together=together, random=Random(1))
             how = "together" if together else "apart"

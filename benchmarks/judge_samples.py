@@ -16,8 +16,10 @@ import numpy as np
 from trivium.metrics.judge.judgement import combine_samples, value_of
 from trivium.metrics.judge.prompts.answer import Answer
 from trivium.metrics.judge.signals import modal
-from trivium.suites.rubrics.built_in import REVIEW
+from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.rubrics.rubric import Dimension
+
+REVIEW = built_in_rubrics()["review"]
 
 TRUTH = 3
 SAMPLES = (1, 2, 3, 5, 9)

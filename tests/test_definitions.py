@@ -12,7 +12,7 @@ import pytest
 import trivium.trust
 from trivium.metrics.graph.trajectories import path_agreement
 from trivium.metrics.registry import BUILT_IN, CASE_FIGURES, RETRIEVAL, STATE
-from trivium.suites.rubrics.built_in import BUILT_IN as RUBRICS
+from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.trust.calibration.fitting import KNOWN, METHODS
 from trivium.trust.calibration.methods import TARGETS
 from trivium.trust.confidence.functions import REGISTERED
@@ -127,7 +127,7 @@ def test_only_public_names_are_excepted() -> None:
         ("worlds.md", [STATE]),
         ("retrieval.md", RETRIEVAL),
         ("traces.md", [*(name for name, home in BUILT_IN.items() if ".graph." in home), *CASE_FIGURES]),
-        ("judge.md", [*KNOWN, *(each.name for each in RUBRICS["review"].dimensions)]),
+        ("judge.md", [*KNOWN, *(each.name for each in built_in_rubrics()["review"].dimensions)]),
         ("selective.md", [*METRIC_NAMES, *COMMON_METRIC_NAMES, *LOSSES, *REGISTERED]),
         ("calibration.md", [*METHODS, *TARGETS]),
         ("agreement.md", [*RATES, *RANKED]),

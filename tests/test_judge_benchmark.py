@@ -9,7 +9,9 @@ from benchmarks.judges.measured import Asked
 from benchmarks.judges.with_trivium import judge
 
 from tests.judge_server.__main__ import from_options
-from trivium.suites.rubrics.built_in import REVIEW
+from trivium.suites.rubrics.built_in import built_in_rubrics
+
+REVIEW = built_in_rubrics()["review"]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -11,7 +11,7 @@ from trivium.labels.records import Choice, Population
 from trivium.metrics.metric import Score
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Rubric
 from trivium.values import is_number
 
@@ -157,7 +157,7 @@ def choices_for(run: RunRecord, dimension: str) -> tuple[str, tuple[Choice, ...]
     settings = run.settings
     own = [] if settings.judge is None else settings.judge.rubric
     rubrics = [each for each in own if isinstance(each, Rubric)]
-    for rubric in (*rubrics, *BUILT_IN.values()):
+    for rubric in (*rubrics, *built_in_rubrics().values()):
         for each in rubric.dimensions:
             if dimension in {each.name, f"{rubric.name}.{each.name}"}:
                 judge = settings.judge

@@ -11,8 +11,8 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.agents.response import SECRETS_MASKED, masked_value
 from trivium.metrics.metric import Score, Status
-from trivium.suites.rubrics.built_in import AGENT
 from trivium.suites.rubrics.loader import OVERALL
+from trivium.suites.rubrics.rubric import PASS_MARK
 from trivium.suites.settings import CompositeSettings, PassRule, Settings, Thresholds
 
 TOLERANCE = 1e-9
@@ -195,7 +195,7 @@ def _bounds(
 
 
 SUCCESS = PassRule(metric="success", at_least=1.0)
-JUDGED = PassRule(metric=f"{AGENT.name}.{OVERALL}", at_least=AGENT.pass_mark)
+JUDGED = PassRule(metric=f"agent.{OVERALL}", at_least=PASS_MARK)
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -20,7 +20,7 @@ from trivium.runs.summary import Acceptance, summary_of
 from trivium.store.records import Provenance, RunRecord
 from trivium.store.store import Store
 from trivium.suites.certificate import JudgeCertificate, JudgedBy, loaded
-from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import Settings
 from trivium.values import dict_, is_number, json_text
@@ -294,7 +294,7 @@ def judging_conditions(dimension: str, settings: Settings, provenance: Provenanc
     digests = recorded.rubrics
     rubrics = {
         rubric.name: digests[rubric.name]
-        for rubric in (*BUILT_IN.values(), *own)
+        for rubric in (*built_in_rubrics().values(), *own)
         if rubric.name in digests
         and any(dimension in {each.name, f"{rubric.name}.{each.name}"} for each in rubric.dimensions)
     }

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from trivium.suites.case import Case
-from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.built_in import NAMES, built_in_rubrics
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import OLD_KEYS
 from trivium.suites.sources import SOURCES
@@ -100,9 +100,10 @@ def _described(components: JsonObject) -> JsonObject:
 
 def _with_built_in(components: JsonObject) -> None:
     """Allow names of built-in dimensions in a rubric, and dimensions that extend them."""
-    names = [f"{name}.{each.name}" for name, rubric in BUILT_IN.items() for each in rubric.dimensions]
+    rubrics = built_in_rubrics().values()
+    names = [f"{rubric.name}.{each.name}" for rubric in rubrics for each in rubric.dimensions]
     dimensions = components["Rubric"]["properties"]["dimensions"]
-    dimensions["items"] = {"anyOf": [{"enum": [*names, *BUILT_IN]}, dimensions["items"]]}
+    dimensions["items"] = {"anyOf": [{"enum": [*names, *NAMES]}, dimensions["items"]]}
     dimension = components["Dimension"]
     described = {"description": "A built-in dimension; the other keys here replace its own."}
     dimension["properties"] = {"extends": {"enum": names, **described}, **dimension["properties"]}

@@ -19,8 +19,11 @@ from trivium.metrics.judge.evidence import (
 from trivium.metrics.judge.judgement import likert_scale, nearest_level, value_of
 from trivium.metrics.judge.prompts.answer import MalformedAnswer, parse, schema
 from trivium.metrics.judge.signals import score_spans
-from trivium.suites.rubrics.built_in import AGENT, REVIEW
+from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.rubrics.rubric import Dimension
+
+AGENT = built_in_rubrics()["agent"]
+REVIEW = built_in_rubrics()["review"]
 
 WHOLE = likert_scale(1)
 COSINE = EvidenceSimilarity("cosine")

@@ -12,7 +12,9 @@ from trivium.agents.attempt import Attempt, ChatMessage
 from trivium.metrics.judge.evidence import turn_of
 from trivium.metrics.judge.prompts.context import excerpt_of_dialogue
 from trivium.suites.case import Case
-from trivium.suites.rubrics.built_in import CONVERSATION
+from trivium.suites.rubrics.built_in import built_in_rubrics
+
+CONVERSATION = built_in_rubrics()["conversation"]
 
 SAID = [
     ("user", "I want to return my shoes, size 42."),

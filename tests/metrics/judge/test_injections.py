@@ -15,7 +15,7 @@ from trivium.metrics.judge.prompts.prompt import neutralize_marks, prepare_reque
 from trivium.metrics.metric import MetricInput
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
-from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.settings import JudgeSettings, Settings
 
 DOCS = Path(__file__).parents[3] / "docs" / "judges.md"
@@ -26,9 +26,11 @@ APART = JudgeSettings(models=("openai:gpt-4o-mini",), together=False)
 def prepared(case, attempt):
     """What either built-in rubric sends, with the texts it means to show."""
     texts = build_context(MetricInput(case, attempt), excerpt_chars=2000, contexts=True)
-    for rubric in BUILT_IN.values():
+    for rubric in built_in_rubrics().values():
         yield from prepare_requests(rubric, rubric.dimensions, case, texts, SETTINGS)
-    yield from prepare_requests(BUILT_IN["review"], BUILT_IN["review"].dimensions[:3], case, texts, APART)
+    yield from prepare_requests(
+        built_in_rubrics()["review"], built_in_rubrics()["review"].dimensions[:3], case, texts, APART
+    )
 
 
 def read(body):

@@ -3,7 +3,10 @@
 import msgspec
 
 from trivium.metrics.judge.pairwise import LEVELS, pairwise_rubric
-from trivium.suites.rubrics.built_in import AGENT, REVIEW
+from trivium.suites.rubrics.built_in import built_in_rubrics
+
+AGENT = built_in_rubrics()["agent"]
+REVIEW = built_in_rubrics()["review"]
 
 
 def test_every_dimension_of_an_output_is_asked_about_in_its_own_words():

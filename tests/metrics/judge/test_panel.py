@@ -11,7 +11,10 @@ from tests.judge_server import HANG, REFUSAL, TRUNCATED, JudgeServer, at, failur
 from tests.metrics.judge.asked import CLAUDE, GPT, MINI, clarity, judged, served
 from trivium.metrics.judge.judgement import Judgement, unjudged
 from trivium.metrics.judge.panel import combine_votes, majority
-from trivium.suites.rubrics.built_in import AGENT, REVIEW
+from trivium.suites.rubrics.built_in import built_in_rubrics
+
+AGENT = built_in_rubrics()["agent"]
+REVIEW = built_in_rubrics()["review"]
 
 PANEL = (GPT, MINI, CLAUDE)
 NAMES = {model.partition(":")[2]: model for model in PANEL}

@@ -8,10 +8,10 @@ import trivium as tv
 from tests.agents.adapters.test_pydantic_ai import team
 from tests.judge_server import JudgeServer, fill
 from trivium.store.store import Store
-from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.suite import Suite
 
-PROCESS = [each.name for each in BUILT_IN["review"].dimensions if "trace" in each.needs]
+PROCESS = [each.name for each in built_in_rubrics()["review"].dimensions if "trace" in each.needs]
 
 
 @pytest.fixture(scope="module")

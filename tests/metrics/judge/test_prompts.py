@@ -12,16 +12,16 @@ from trivium.metrics.judge.prompts.context import Context, Truncation, build_con
 from trivium.metrics.judge.prompts.prompt import NO_MARK, delimited, neutralize_marks, prepare_requests
 from trivium.metrics.metric import MetricInput
 from trivium.suites.case import Case, Expect
-from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.built_in import NAMES, built_in_rubrics
 from trivium.suites.rubrics.rubric import Criterion, Dimension, Rubric
 from trivium.suites.settings import JudgeSettings
 from trivium.traces.trace import Message, Span, Trace
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("together", [True, False])
 def test_a_judge_is_told_what_every_level_and_value_means(name, together):
-    rubric = BUILT_IN[name]
+    rubric = built_in_rubrics()[name]
     settings = JudgeSettings(models=("openai:gpt-4o-mini",), together=together)
     case = Case(id="c", input="q")
     prompts = prepare_requests(

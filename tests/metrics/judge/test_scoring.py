@@ -12,7 +12,7 @@ from trivium.metrics.judge.prompts.answer import Answer, Aspect, Claim
 from trivium.metrics.metric import MetricInput, Score
 from trivium.metrics.registry import metric_class
 from trivium.suites.case import Case
-from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.rubrics.rubric import Criterion, Dimension
 
 TWO = Dimension(
@@ -105,7 +105,7 @@ def test_a_majority_is_more_than_half(verdicts, said):
     assert majority(verdicts) is said
 
 
-CRITERIA = [each for rubric in BUILT_IN.values() for each in rubric.dimensions if each.criteria]
+CRITERIA = [each for rubric in built_in_rubrics().values() for each in rubric.dimensions if each.criteria]
 
 
 @pytest.mark.parametrize("scale", ["ratio", "minmax"])

@@ -12,7 +12,7 @@ from tests.judge_server import JudgeServer
 from tests.metrics.judge.asked import GPT
 from tests.metrics.judge.asked import served as served_by
 from trivium.suites.case import Case, SimulatedUser
-from trivium.suites.rubrics.built_in import USER_MISTAKES
+from trivium.suites.rubrics.built_in import user_mistakes
 
 SECRET_REFERENCE = "the answer that no user may see"
 NUMBERS = range(50)
@@ -179,7 +179,7 @@ def finds(question):
             "reason": "so",
             "confidence": 5,
         }
-        for name in USER_MISTAKES
+        for name in user_mistakes()
     }
 
 

@@ -10,10 +10,12 @@ import yaml
 
 import trivium as tv
 from trivium.errors import SuiteError
+from trivium.metrics.evaluation import JUDGED
 from trivium.metrics.judge.prompts.answer import has_level
 from trivium.suites.json_schema import record_schema, suite_schema
-from trivium.suites.rubrics.built_in import BUILT_IN
-from trivium.suites.rubrics.loader import load_judge_rubrics
+from trivium.suites.rubrics import built_in
+from trivium.suites.rubrics.built_in import NAMES, built_in_rubrics
+from trivium.suites.rubrics.loader import OVERALL, load_judge_rubrics
 from trivium.suites.rubrics.rubric import ANCHORS, LEVELS
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -90,7 +92,7 @@ def mistakes(tmp_path, **changes):
 def test_a_rubric_is_read_from_any_document(tmp_path, suffix):
     rubric = tv.Rubric.load(written(tmp_path / f"tone{suffix}", TONE))
     clarity, completeness, kindness, length, depth = rubric.dimensions
-    assert clarity == next(each for each in BUILT_IN["review"].dimensions if each.name == "clarity")
+    assert clarity == next(each for each in built_in_rubrics()["review"].dimensions if each.name == "clarity")
     assert (completeness.name, completeness.aspects, completeness.weight) == ("completeness", True, 0.5)
     assert [criterion.weight for criterion in kindness.criteria] == [0.6, 0.4]
     assert kindness.sees == ("output",)
@@ -116,7 +118,7 @@ def test_a_whole_rubric_may_be_taken_in():
         }
     )
     (rubric,) = suite.settings.judge.rubric
-    assert len(rubric.dimensions) == len(BUILT_IN["review"].dimensions) + 1
+    assert len(rubric.dimensions) == len(built_in_rubrics()["review"].dimensions) + 1
 
 
 def test_every_mistake_of_a_file_is_reported_at_once(tmp_path):
@@ -264,9 +266,22 @@ dimensions:
     assert [problem.where for problem in caught.value.problems] == ["pass_mark"]
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_built_in_rubric_is_a_file_as_users_write_theirs(name, tmp_path):
+    text = Path(built_in.__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8")
+    (tmp_path / "own.yaml").write_text(text.replace(f"name: {name}\n", "name: own\n", 1), encoding="utf-8")
+    own = tv.Rubric.load(tmp_path / "own.yaml")
+    assert own.dimensions == built_in_rubrics()[name].dimensions
+
+
+def test_an_attempt_passes_at_the_mark_of_the_rubric_of_agents():
+    agent = built_in_rubrics()["agent"]
+    assert (JUDGED.metric, JUDGED.at_least) == (f"{agent.name}.{OVERALL}", agent.pass_mark)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_built_in_level_and_criterion_has_anchors_of_its_own(name):
-    for dimension in BUILT_IN[name].dimensions:
+    for dimension in built_in_rubrics()[name].dimensions:
         for criterion in dimension.criteria:
             assert set(criterion.anchors) == {"1", "3", "5"}
             assert criterion.anchors != ANCHORS
@@ -318,7 +333,7 @@ def test_mistakes_of_rubric_files_are_reported_with_those_of_the_suite(tmp_path)
 
 
 def test_a_built_in_rubric_is_had_by_its_name():
-    assert tv.Rubric.load("agent") == BUILT_IN["agent"]
+    assert tv.Rubric.load("agent") == built_in_rubrics()["agent"]
     with pytest.raises(SuiteError, match='no rubric is called "agnt". Did you mean "agent"?'):
         tv.Rubric.load("agnt")
 

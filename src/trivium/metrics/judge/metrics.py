@@ -19,7 +19,7 @@ from trivium.metrics.judge.panel import by_judge, majority
 from trivium.metrics.judge.prompts.prompt import WORDING
 from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier
 from trivium.metrics.registry import JUDGE_FALLBACK
-from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
+from trivium.suites.rubrics.built_in import NAMES, built_in_rubrics
 from trivium.suites.rubrics.loader import OVERALL, unknown_rubric
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings, Settings
@@ -209,7 +209,7 @@ def judged_metrics(settings: Settings | None, taken: Collection[str]) -> JudgedM
     problems = [
         Problem("judge.rubric", unknown_rubric(each))
         for each in named
-        if isinstance(each, str) and each not in BUILT_IN
+        if isinstance(each, str) and each not in NAMES
     ]
     problems += [
         Problem("judge.rubric", f'"{each.name}" is a metric: the rubric needs another name')
@@ -218,18 +218,19 @@ def judged_metrics(settings: Settings | None, taken: Collection[str]) -> JudgedM
     ]
     if problems:
         raise SuiteError("", problems)
-    names = {dimension.name for rubric in (*BUILT_IN.values(), *own) for dimension in rubric.dimensions}
+    rubrics = (*built_in_rubrics().values(), *own)
+    names = {dimension.name for rubric in rubrics for dimension in rubric.dimensions}
     return _judged_metrics(msgspec.json.encode(own), frozenset(names & set(taken)))
 
 
 @lru_cache(maxsize=16)
 def _judged_metrics(raw: bytes, taken: frozenset[str]) -> JudgedMetrics:
     own = msgspec.json.decode(raw, type=tuple[Rubric, ...])
-    known = {*taken, *(rubric.name for rubric in (*BUILT_IN.values(), *own))}
+    known = {*taken, *(rubric.name for rubric in (*built_in_rubrics().values(), *own))}
     found = JudgedMetrics({}, {}, {})
-    for rubric in (*BUILT_IN.values(), *own):
+    for rubric in (*built_in_rubrics().values(), *own):
         others = [each for each in own if each is not rubric]
-        if rubric.name in BUILT_IN:
+        if rubric.name in NAMES:
             others = []  # a suite's rubric takes no name away from a built-in one
         elsewhere = {dimension.name for other in others for dimension in other.dimensions}
         names = {
@@ -238,9 +239,9 @@ def _judged_metrics(raw: bytes, taken: frozenset[str]) -> JudgedMetrics:
         }
         found.metrics.update((cls.name, cls) for cls in _metrics_of(rubric, names))
         found.long.update((f"{rubric.name}.{name}", score) for name, score in names.items())
-        overall = () if rubric is REVIEW else (f"{rubric.name}.{OVERALL}",)
+        overall = () if rubric.name == "review" else (f"{rubric.name}.{OVERALL}",)
         found.whole[rubric.name] = (*names.values(), *overall)
-        if rubric.name in BUILT_IN:
+        if rubric.name in NAMES:
             known |= names.keys()
     return found
 

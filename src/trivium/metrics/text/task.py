@@ -17,7 +17,7 @@ from trivium.metrics.registry import metric, metric_class
 from trivium.metrics.text.matching import contains, equals, holds_number, word_count
 from trivium.metrics.text.state import success_by_state
 from trivium.suites.case import Case
-from trivium.suites.rubrics.built_in import USER_MISTAKES
+from trivium.suites.rubrics.built_in import user_mistakes
 from trivium.suites.settings import CRITERIA, DEFAULT_SUCCESS, Settings, SuccessRule
 
 EVERY_TURN = "turn_success"
@@ -77,7 +77,7 @@ class Success(Metric):
         rule = self.rule
         named = (metric_class(rule.metric, self.settings).name,) if rule.metric is not None else ()
         turns = (EVERY_TURN,) if rule.turns and EVERY_TURN not in named else ()
-        return (*named, *turns, *(USER_MISTAKES if rule.unless else ()))
+        return (*named, *turns, *(user_mistakes() if rule.unless else ()))
 
     @property
     def case_fields(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class Success(Metric):
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt: whether it meets the rule."""
         if self.rule.unless and metric_input.case.user is not None:
-            found = [metric_input.scores[name] for name in USER_MISTAKES]
+            found = [metric_input.scores[name] for name in user_mistakes()]
             if wrong := [score.name for score in found if score.value == 0]:
                 raise Skip(f"the simulated user made a mistake ({', '.join(wrong)} is 0): it is left out")
         if not self.rule.state:

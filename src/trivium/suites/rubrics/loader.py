@@ -11,7 +11,7 @@ import msgspec
 from trivium.errors import Problem, SuiteError, placed, suggest
 from trivium.records.documents import read_document
 from trivium.records.validation import at, convert, describe, problem
-from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.built_in import NAMES, built_in_rubrics
 from trivium.suites.rubrics.rubric import (
     LEVELS,
     LIKERT_MOST,
@@ -30,20 +30,14 @@ R = TypeVar("R", bound=Rubric)
 IS_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII).fullmatch
 """Matches the name of a built-in rubric; any other text names a file."""
 
-_DIMENSIONS = {
-    f"{rubric.name}.{dimension.name}": dimension
-    for rubric in BUILT_IN.values()
-    for dimension in rubric.dimensions
-}
-
 
 def load_rubric(kind: type[R], source: str | Path) -> R:
     """Read a rubric file, or a built-in rubric; see ``Rubric.load``."""
     name = str(source)
     if IS_NAME(name):
-        if name not in BUILT_IN:
+        if name not in NAMES:
             raise SuiteError("", unknown_rubric(name))
-        raw: Any = msgspec.to_builtins(BUILT_IN[name])
+        raw: Any = msgspec.to_builtins(built_in_rubrics()[name])
         return msgspec.convert(raw, kind)
     rubric, problems = rubric_of(read_document(Path(source)), "", step=1)
     if rubric is None:
@@ -74,7 +68,7 @@ def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, lis
                 problems += placed(error)
                 continue
         if isinstance(entry, str):
-            if entry not in BUILT_IN:
+            if entry not in NAMES:
                 problems.append(Problem("judge.rubric", unknown_rubric(entry)))
             made.append(entry)
             continue
@@ -91,7 +85,7 @@ def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, lis
 
 def unknown_rubric(name: str) -> str:
     """The message for an unknown rubric."""
-    return f'no rubric is called "{name}".{suggest(name, BUILT_IN)} (known: {", ".join(BUILT_IN)}, or a file)'
+    return f'no rubric is called "{name}".{suggest(name, NAMES)} (known: {", ".join(NAMES)}, or a file)'
 
 
 def rubric_of(raw: Any, where: str, *, step: float) -> tuple[Rubric | None, list[Problem]]:
@@ -123,8 +117,8 @@ def rubric_of(raw: Any, where: str, *, step: float) -> tuple[Rubric | None, list
 def _expanded(entry: Any, where: str, problems: list[Problem]) -> list[Any]:
     """Expand an entry of ``dimensions``: a name or ``extends`` refers to built-in dimensions."""
     if isinstance(entry, str):
-        if entry in BUILT_IN:
-            return [msgspec.to_builtins(dimension) for dimension in BUILT_IN[entry].dimensions]
+        if entry in NAMES:
+            return [msgspec.to_builtins(each) for each in built_in_rubrics()[entry].dimensions]
         return [_built_in(entry, where, problems)]
     if not isinstance(entry, Mapping) or "extends" not in entry:
         return [entry]
@@ -133,15 +127,20 @@ def _expanded(entry: Any, where: str, problems: list[Problem]) -> list[Any]:
 
 
 def _built_in(name: Any, where: str, problems: list[Problem]) -> JsonObject:
-    if not isinstance(name, str) or name not in _DIMENSIONS:
-        hint = suggest(name, _DIMENSIONS) if isinstance(name, str) else ""
+    known = {
+        f"{rubric.name}.{dimension.name}": dimension
+        for rubric in built_in_rubrics().values()
+        for dimension in rubric.dimensions
+    }
+    if not isinstance(name, str) or name not in known:
+        hint = suggest(name, known) if isinstance(name, str) else ""
         problems.append(
             Problem(
                 where, f"found {describe(name)}, expected a built-in dimension such as review.clarity.{hint}"
             )
         )
         name = "review.clarity"  # a placeholder, so that the other mistakes are found, too
-    raw: JsonObject = msgspec.to_builtins(_DIMENSIONS[name])
+    raw: JsonObject = msgspec.to_builtins(known[name])
     return raw
 
 
@@ -168,7 +167,7 @@ def semantic_problems(rubric: Rubric, where: str, *, places: Sequence[int], step
         places: Index of each dimension in the user's list.
         step: Distance between neighbouring Likert values.
     """
-    if rubric.name in BUILT_IN:
+    if rubric.name in NAMES:
         yield Problem(at(where, "name"), f'"{rubric.name}" is built in: give yours a name of its own')
     if rubric.step is not None and (wrong := step_problem(rubric.step)):
         yield Problem(at(where, "step"), wrong)
