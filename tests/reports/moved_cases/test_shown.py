@@ -7,21 +7,22 @@ from hypothesis import strategies as st
 from tests.reports import moved_case_samples as samples
 from trivium.agents.attempt import StateChange, WorldRecord
 from trivium.reports.comparison import what_moved
-from trivium.reports.moved_cases.shown import (
-    REFERENCES_SHOWN,
-    call_text,
-    plain_text,
-    shown_case,
-    values_text,
-    verdicts_text,
-)
+from trivium.reports.moved_cases.shown import REFERENCES_SHOWN, case_block, plain_text
 from trivium.reports.moved_cases.word_diff import Piece, shortened
 from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.traces.trace import Span, Trace
 
 
 def shown(base, head, *, chars=1_000, calls=100, **fields):
-    return shown_case(samples.moved_case("q1", base, head, **fields), chars=chars, calls=calls)
+    return case_block(samples.moved_case("q1", base, head, **fields), chars, calls)
+
+
+def parts(case, *labels):
+    return [part for part in case.parts if part.label in labels]
+
+
+def lines(case, label):
+    return [joined(text) for part in parts(case, label) for text in part.texts]
 
 
 def joined(text):
@@ -34,51 +35,56 @@ def marked(text):
 
 def test_each_output_has_its_own_words_marked():
     case = shown(samples.scored("It is Lima."), samples.scored("It is Cusco.", passed=False))
-    assert [joined(text) for text in case.outputs] == ["It is Lima.", "It is Cusco."]
-    assert [marked(text) for text in case.outputs] == [["Lima"], ["Cusco"]]
-    assert verdicts_text(case) == "passed → not passed"
+    (base,), (head,) = (part.texts for part in parts(case, "base", "head"))
+    assert (joined(base), marked(base)) == ("It is Lima.", ["Lima"])
+    assert (joined(head), marked(head)) == ("It is Cusco.", ["Cusco"])
+    assert case.differs == (Piece("deleted", "Lima"), Piece("inserted", "Cusco"))
+    assert "passed → not passed" in case.facts
 
 
-def test_equal_outputs_are_said_to_be_equal():
+def test_equal_outputs_are_shown_once():
     case = shown(samples.scored("Lima"), samples.scored("Lima", passed=False))
-    assert (case.same, case.note) == (True, "The outputs are the same.")
+    assert lines(case, "both outputs") == ["Lima"]
+    assert (parts(case, "base", "head", ""), case.differs) == ([], ())
 
 
 def test_long_outputs_have_no_marks_and_say_so():
     case = shown(samples.scored("a " * 11_000), samples.scored("a b " * 6_000))
-    assert "too long" in case.note
-    assert [marked(text) for text in case.outputs] == [[], []]
+    assert "too long" in lines(case, "")[0]
+    assert [marked(part.texts[0]) for part in parts(case, "base", "head")] == [[], []]
 
 
 def test_outputs_that_are_no_text_are_shown_as_json():
     case = shown(samples.scored({"city": "Lima"}), samples.scored({"city": "Cusco"}))
-    assert [marked(text) for text in case.outputs] == [["Lima"], ["Cusco"]]
-    assert joined(case.outputs[0]) == '{\n  "city": "Lima"\n}'
+    assert [marked(part.texts[0]) for part in parts(case, "base", "head")] == [["Lima"], ["Cusco"]]
+    assert lines(case, "base") == ['{\n  "city": "Lima"\n}']
 
 
 def test_a_failed_attempt_gives_its_error():
     case = shown(samples.scored(None, error="TimeoutError"), samples.scored("Lima"), better=True)
-    assert case.problems == ("TimeoutError", None)
-    assert verdicts_text(case) == "error → passed"
+    assert (lines(case, "base"), lines(case, "head")) == (["failed: TimeoutError"], ["Lima"])
+    assert [part.tone for part in parts(case, "base", "head")] == ["bad", ""]
+    assert case.change == "error → passed"
 
 
 def test_only_what_judges_said_differently_is_shown():
     same, other = samples.scored("a", reason="Fine."), samples.scored("b", reason="Vague.")
-    assert shown(same, same).reasons == ()
-    assert shown(same, other).reasons == (("clarity", "1.000: Fine.", "1.000: Vague."),)
-    assert shown(samples.scored("a"), other).reasons == (("clarity", "not judged", "1.000: Vague."),)
+    assert parts(shown(same, same), "clarity") == []
+    assert lines(shown(same, other), "clarity") == ["base 1.000: Fine.", "head 1.000: Vague."]
+    assert lines(shown(samples.scored("a"), other), "clarity")[0] == "base not judged"
 
 
 def test_tool_calls_are_aligned_where_they_differ():
     base = samples.scored("a", trace=samples.calls("search x", "read y"))
     head = samples.scored("a", trace=samples.calls("search x", "search x"))
-    assert [(call.kind, call.name) for call in shown(base, head).calls] == [
-        ("same", "search"),
-        ("deleted", "read"),
-        ("inserted", "search"),
+    (aligned,) = parts(shown(base, head), "tool calls")
+    assert [text.pieces[0] for text in aligned.texts] == [
+        Piece("same", '  search(q: "search x")'),
+        Piece("deleted", '− read(q: "read y")'),
+        Piece("inserted", '+ search(q: "search x")'),
     ]
-    assert shown(base, base).calls is None
-    assert shown(base, samples.scored("a")).calls is None
+    assert parts(shown(base, base), "tool calls") == []
+    assert parts(shown(base, samples.scored("a")), "tool calls") == []
 
 
 def test_what_was_changed_in_worlds_is_aligned_where_it_differs():
@@ -87,10 +93,11 @@ def test_what_was_changed_in_worlds_is_aligned_where_it_differs():
         return samples.scored("a", world=WorldRecord(world="w", changes=tuple(changes)))
 
     case = shown(left("a", "b"), left("a", "<c>\n"))
-    assert case.changes == (("same", "a: 0 → 1"), ("deleted", "b: 0 → 1"), ("inserted", "<c> : 0 → 1"))
-    assert shown(left("a"), left("a")).changes == shown(left("a"), samples.scored("a")).changes == ()
-    many = shown(left(), left(*map(str, range(15))))
-    assert (len(many.changes), many.changes_left_out) == (10, 5)
+    assert lines(case, "state") == ["  a: 0 → 1", "− b: 0 → 1", "+ <c> : 0 → 1"]
+    assert parts(shown(left("a"), left("a")), "state") == []
+    assert parts(shown(left("a"), samples.scored("a")), "state") == []
+    (many,) = parts(shown(left(), left(*map(str, range(15)))), "state")
+    assert (len(many.texts), many.more) == (10, "5 further changes")
 
 
 def test_a_call_that_failed_is_another_call():
@@ -98,21 +105,26 @@ def test_a_call_that_failed_is_another_call():
         return Trace(spans=(Span(id="1", kind="tool", name="read", input="a", ok=ok),))
 
     base, head = samples.scored("a", trace=trace(ok=True)), samples.scored("a", trace=trace(ok=False))
-    assert [call_text(call) for call in shown(base, head).calls] == ['read("a")', 'read("a") failed']
+    assert lines(shown(base, head), "tool calls") == ['− read("a")', '+ read("a") failed']
 
 
 def test_calls_and_references_that_are_not_shown_are_counted():
     base, head = (samples.scored("a", trace=samples.calls(*[name] * 9)) for name in ("read", "search"))
     case = shown(base, head, calls=5, case={"references": tuple("abcdef")})
-    assert (len(case.calls), case.calls_left_out) == (5, 13)
-    assert (len(case.references), case.references_left_out) == (REFERENCES_SHOWN, 3)
+    (calls,), references = parts(case, "tool calls"), parts(case, "reference")
+    assert (len(calls.texts), calls.more) == (5, "13 further calls")
+    assert [part.more for part in references] == ["", "", "3 further references"]
+    assert len(references) == REFERENCES_SHOWN
 
 
 def test_with_repeats_the_pass_rate_is_shown_and_which_attempt_it_is():
     one, several = (shown(samples.scored("a"), samples.scored("b"), repeats=n) for n in (1, 4))
-    assert (one.repeats, values_text(one)) == ("", "")
-    assert several.repeats == "attempt #0, which changed most of 4"
-    assert values_text(several) == "pass_rate 1.000 → 0.000"
+    assert one.facts == ("passed",)
+    assert several.facts == (
+        "passed",
+        "pass_rate 1.000 → 0.000",
+        "attempt #0, which changed most of 4",
+    )
 
 
 def test_equal_text_far_from_a_difference_is_left_out_first():

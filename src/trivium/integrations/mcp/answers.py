@@ -17,9 +17,10 @@ from trivium.metrics.metric import Score
 from trivium.reports.comparison import cases_that_broke, describe
 from trivium.reports.document.terminal import Printed
 from trivium.reports.html.judgement import quotes_of
-from trivium.reports.moved_cases.shown import ShownCase, call_text, shown_case
+from trivium.reports.moved_cases.shown import case_block
 from trivium.reports.view import EvaluationView, views_of
 from trivium.runs.comparing.comparison import Comparison
+from trivium.runs.comparing.moved_cases import CaseChange
 from trivium.runs.run import Run
 from trivium.safe_text import one_line, visible
 from trivium.values import text_or_json
@@ -76,30 +77,24 @@ def moved_lines(comparison: Comparison, state: str, count: int) -> Iterator[str]
         state: ``broke``, ``fixed``, ``worse``, ``better`` or ``all``.
         count: How many.
     """
-    found = (shown_case(moved, chars=400, calls=CALLS_SHOWN) for moved in comparison.moved_cases)
-    wanted = [case for case in found if state in {"all", *_states(case)}]
+    wanted = {one.case for one in comparison.moved_cases.each_change() if state in {"all", *_states(one)}}
     if not wanted:
         yield f"No case is {state!r} among the {len(comparison.moved_cases)} that moved."
         return
     yield f"{min(count, len(wanted))} of {len(wanted)} cases ({state}). {QUOTED}"
-    for case in wanted[:count]:
+    chosen = (moved for moved in comparison.moved_cases if moved.change.case in wanted)
+    for moved in islice(chosen, count):
+        case = case_block(moved, 400, CALLS_SHOWN)
         yield ""
-        yield f"case {one_line(case.id, at_most=100)}: {case.word}{f' ({case.why})' if case.why else ''}"
-        yield from _quoted("input", "".join(piece.text if piece else " … " for piece in case.input.pieces))
-        for side, output, problem in zip(("base", "head"), case.outputs, case.problems, strict=True):
-            text = "".join(piece.text if piece else " … " for piece in output.pieces)
-            yield from _quoted(side, f"failed: {problem}" if problem else text)
-        for name, base, head in case.reasons:
-            yield from _quoted(f"{name}, base", base)
-            yield from _quoted(f"{name}, head", head)
-        for call in case.calls or ():
-            if call.kind != "same":
-                yield from _quoted(f"call {call.kind}", call_text(call))
+        yield f"case {one_line(case.name, at_most=100)}: {'; '.join(case.facts)}"
+        for part in case.parts:
+            texts = ("".join(piece.text if piece else " … " for piece in text.pieces) for text in part.texts)
+            yield from _quoted(part.label, "\n".join(texts), most=1000)
 
 
-def _states(case: ShownCase) -> set[str]:
-    direction = {"↓": "worse", "↑": "better"}.get(case.mark)
-    return {case.word, *([direction] if direction else [])}
+def _states(change: CaseChange) -> set[str]:
+    direction = "better" if change.better else "worse"
+    return {change.state or direction, "flaky" if change.state == "flaky" else direction}
 
 
 def failed_lines(run: Run, count: int) -> Iterator[str]:

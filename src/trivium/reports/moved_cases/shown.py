@@ -1,6 +1,6 @@
 """What reports show of a moved case: texts with their differences, verdicts, reasons and tool calls."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -56,8 +56,9 @@ REFERENCES_SHOWN = 3
 CHANGES_SHOWN = 10
 CHANGE_CHARS = 300
 
-_MARKS = {"broke": "↓", "fixed": "↑", "flaky": "~"}
+_MARKS = {"broke": "↓", "fixed": "↑", "flaky": "~", "worse": "↓", "better": "↑"}
 _TONES: dict[str, Tone] = {"broke": "bad", "worse": "bad", "fixed": "good", "better": "good"}
+_SIGNS: dict[Kind, str] = {"same": " ", "deleted": "−", "inserted": "+"}
 _VERDICTS = {True: "passed", False: "not passed", None: "no verdict"}
 
 
@@ -70,96 +71,86 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
 
 
-class ShownCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A moved case, ready to show; texts are made visible but not escaped.
-
-    Attributes:
-        id: Id of the case, on one line.
-        word: Its state, or ``better`` or ``worse`` if it has none.
-        mark: An arrow in the direction of the change, or ``~`` if it is flaky.
-        tone: good, bad or warn.
-        why: The attempts that its state rests on; empty without a state.
-        verdicts: Verdicts of the two attempts.
-        values: (metric, value in base, value in head) of the deciding metrics.
-        repeats: Which attempt is shown if there are several; else empty.
-        input: The question.
-        references: The first references.
-        references_left_out: Number of further references.
-        outputs: The outputs of base and head.
-        same: Whether the outputs are the same.
-        note: Why the outputs carry no marks; empty if they do.
-        problems: Why each attempt failed; None for one that did not.
-        reasons: (metric, reason in base, reason in head) where judges gave different reasons.
-        calls: Tool calls of both runs, in order; None if they are the same.
-        calls_left_out: Number of calls that are not shown.
-        changes: What changed in the worlds of both attempts, one line each; empty if it is the same.
-        changes_left_out: Number of changes that are not shown.
-        attempt: Case and repeat, for links.
-    """
-
-    id: str
-    word: str
-    mark: str
-    tone: Tone
-    why: str
-    verdicts: tuple[str, str]
-    values: tuple[tuple[str, float, float], ...]
-    repeats: str
-    input: ShownText
-    references: tuple[ShownText, ...]
-    references_left_out: int
-    outputs: tuple[ShownText, ShownText]
-    same: bool
-    note: str
-    problems: tuple[str | None, str | None]
-    reasons: tuple[tuple[str, str, str], ...]
-    calls: tuple[Call, ...] | None
-    calls_left_out: int
-    changes: tuple[tuple[Kind, str], ...]
-    changes_left_out: int
-    attempt: tuple[str, int]
-
-
-def shown_case(moved: MovedCase, *, chars: int, calls: int = 100) -> ShownCase:
-    """Prepare a moved case.
+def case_block(
+    moved: MovedCase, chars: int, calls: int = 100, *, pages: Mapping[str, str] | None = None
+) -> Case:
+    """A moved case as a block; its texts are made visible but not escaped.
 
     Args:
         moved: The case.
         chars: Largest number of characters of each text.
         calls: Largest number of tool calls.
+        pages: Addresses of the attempts of ``base`` and ``head``.
     """
-    base, head = moved.base, moved.head
-    texts = [visible(_as_text(side.attempt.shown)) for side in (base, head)]
-    ours, theirs, note = _compared(*texts)
-    changes = tool_calls(base.attempt.trace, head.attempt.trace)
-    left = _world_changes(base, head)
-    word = moved.state or ("better" if moved.change.better else "worse")
-    return ShownCase(
-        id=one_line(moved.case.id),
+    change, asked = moved.change, plain_text(_as_text(moved.case.input_shown), chars)
+    direction = "better" if change.better else "worse"
+    word = moved.state or direction
+    before, after = (_verdict(side) for side in (moved.base, moved.head))
+    verdicts, values = before if before == after else f"{before} → {after}", _values(moved)
+    state = f"{word}: {change.why}" if change.why else ""
+    outputs = _outputs(moved, chars)
+    return Case(
+        name=one_line(moved.case.id),
+        mark=_MARKS.get(word, _MARKS[direction]),
         word=word,
-        mark=_MARKS.get(word, "↑" if moved.change.better else "↓"),
         tone=_TONES.get(word, "warn"),
-        why=moved.change.why,
-        verdicts=(_verdict(base), _verdict(head)),
-        values=tuple((one_line(name), *values) for name, values in moved.change.values.items()),
-        repeats=_repeats(moved),
-        input=plain_text(_as_text(moved.case.input_shown), chars),
-        references=tuple(plain_text(text, chars) for text in moved.case.references[:REFERENCES_SHOWN]),
-        references_left_out=max(0, len(moved.case.references) - REFERENCES_SHOWN),
-        outputs=(shortened(ours, chars), shortened(theirs, chars)),
-        same=texts[0] == texts[1],
-        note=note,
-        problems=(_problem(base), _problem(head)),
-        reasons=tuple(
-            (one_line(name), one_line(ours, at_most=chars), one_line(theirs, at_most=chars))
-            for name, ours, theirs in judged_differently(base.evaluation, head.evaluation)
+        facts=tuple(filter(None, (state, verdicts, values, _repeats(moved)))),
+        gist="".join("…" if piece is None else piece.text for piece in asked.pieces),
+        change=verdicts if before != after else values or verdicts,
+        parts=(
+            Part(label="input", texts=(asked,)),
+            *_references(moved.case.references, chars),
+            *_attempts(moved, *outputs, pages or {}),
+            *_judged(moved, chars),
+            *_aligned("tool calls", "call", _calls(moved), calls),
+            *_aligned("state", "change", _world_changes(moved.base, moved.head), CHANGES_SHOWN),
         ),
-        calls=None if changes is None else tuple(changes[:calls]),
-        calls_left_out=0 if changes is None else max(0, len(changes) - calls),
-        changes=tuple(left[:CHANGES_SHOWN]),
-        changes_left_out=max(0, len(left) - CHANGES_SHOWN),
-        attempt=(moved.case.id, moved.head.attempt.repeat),
+        anchor=anchor(moved.case.id, moved.head.attempt.repeat),
+        differs=tuple(_differing(outputs[0])),
     )
+
+
+def _references(references: Sequence[str], chars: int) -> Iterator[Part]:
+    for place, reference in enumerate(references[:REFERENCES_SHOWN], 1):
+        more = _further(len(references) - REFERENCES_SHOWN, "reference") if place == REFERENCES_SHOWN else ""
+        yield Part(label="reference", texts=(plain_text(reference, chars),), more=more)
+
+
+def _attempts(
+    moved: MovedCase, outputs: Sequence[ShownText], note: str, pages: Mapping[str, str]
+) -> Iterator[Part]:
+    """Both outputs next to each other, or one if they are the same; of a failed attempt why it failed."""
+    if len(outputs) == 1:
+        yield Part(label="both outputs", texts=tuple(outputs))
+        return
+    for side, scored, output in zip(("base", "head"), (moved.base, moved.head), outputs, strict=True):
+        error, link = scored.attempt.error, pages.get(side, "")
+        words = output if error is None else _said(f"failed: {one_line(error, at_most=600)}")
+        tone: Tone = "" if error is None else "bad"
+        yield Part(label=side, texts=(words,), tone=tone, side=True, link=link)
+    if note:
+        yield Part(label="", texts=(_said(note),), tone="quiet")
+
+
+def _judged(moved: MovedCase, chars: int) -> Iterator[Part]:
+    for name, *sides in judged_differently(moved.base.evaluation, moved.head.evaluation):
+        base, head = (one_line(said, at_most=chars) for said in sides)
+        yield Part(label=one_line(name), texts=(_said(f"base {base}"), _said(f"head {head}")))
+
+
+def _aligned(label: str, what: str, lines: Sequence[tuple[Kind, str]], most: int) -> Iterator[Part]:
+    """The first of some lines, each with the sign of the side that alone has it."""
+    if lines:
+        texts = tuple(_said(f"{_SIGNS[kind]} {line}", kind) for kind, line in lines[:most])
+        yield Part(label=label, texts=texts, more=_further(len(lines) - most, what))
+
+
+def _said(words: str, kind: Kind = "same") -> ShownText:
+    return ShownText(pieces=(Piece(kind, words),))
+
+
+def _further(count: int, what: str) -> str:
+    return counted(count, f"further {what}") if count > 0 else ""
 
 
 def plain_text(text: str, at_most: int) -> ShownText:
@@ -169,16 +160,17 @@ def plain_text(text: str, at_most: int) -> ShownText:
     )
 
 
-def _compared(base: str, head: str) -> tuple[list[Piece], list[Piece], str]:
-    """The pieces of each text, and why they carry no marks; empty if they do."""
+def _outputs(moved: MovedCase, chars: int) -> tuple[tuple[ShownText, ...], str]:
+    """The outputs with their differences, one if they are the same; and why they carry no marks, if so."""
+    base, head = (visible(_as_text(side.attempt.shown)) for side in (moved.base, moved.head))
     if base == head:
-        return [Piece("same", base)], [Piece("same", head)], "The outputs are the same."
+        return (shortened([Piece("same", base)], chars),), ""
     if max(len(base), len(head)) > DIFF_CHARS:
         note = f"The outputs are too long to mark their differences (over {DIFF_CHARS:,} characters)."
-        return [Piece("same", base)], [Piece("same", head)], note
+        return tuple(shortened([Piece("same", text)], chars) for text in (base, head)), note
     pieces = word_diff(base, head)
-    left, right = ([piece for piece in pieces if piece.kind != kind] for kind in ("inserted", "deleted"))
-    return left, right, ""
+    sides = ([piece for piece in pieces if piece.kind != kind] for kind in ("inserted", "deleted"))
+    return tuple(shortened(side, chars) for side in sides), ""
 
 
 def _as_text(value: Any) -> str:
@@ -189,10 +181,6 @@ def _as_text(value: Any) -> str:
 
 def _verdict(side: ScoredAttempt) -> str:
     return "error" if side.attempt.failed else _VERDICTS[side.evaluation.passed]
-
-
-def _problem(side: ScoredAttempt) -> str | None:
-    return None if side.attempt.error is None else one_line(side.attempt.error, at_most=600)
 
 
 def _repeats(moved: MovedCase) -> str:
@@ -264,97 +252,30 @@ def _value(value: Any) -> str:
     return one_line(as_json(value, indent=None), at_most=ARGUMENT_CHARS)
 
 
-CALL_MARKS = {"same": " ", "deleted": "−", "inserted": "+"}
+def _calls(moved: MovedCase) -> list[tuple[Kind, str]]:
+    """``search(query: "Lima")``, for each tool call of either run."""
+    found = tool_calls(moved.base.attempt.trace, moved.head.attempt.trace) or []
+    return [(one.kind, f"{one.name}({one.arguments}){' failed' * one.failed}") for one in found]
 
 
-def call_text(call: Call) -> str:
-    """``search(query: "Lima")``."""
-    return f"{call.name}({call.arguments}){' failed' if call.failed else ''}"
-
-
-def values_text(case: ShownCase) -> str:
+def _values(moved: MovedCase) -> str:
     """``pass_rate 1.000 → 0.500 · composite 0.800 → 0.300``, of the values that changed."""
     changed = [
-        f"{name} {number(base)} → {number(head)}"
-        for name, base, head in case.values
+        f"{one_line(name)} {number(base)} → {number(head)}"
+        for name, (base, head) in moved.change.values.items()
         # With one attempt, its verdict is the pass rate.
-        if base != head and (name != "pass_rate" or case.repeats)
+        if base != head and (name != "pass_rate" or moved.repeats > 1)
     ]
     return " · ".join(changed)
 
 
-def verdicts_text(case: ShownCase) -> str:
-    """``passed → not passed``, or the verdict that stayed."""
-    before, after = case.verdicts
-    return before if before == after else f"{before} → {after}"
-
-
-def case_block(moved: MovedCase, chars: int, calls: int, *, pages: Mapping[str, str] | None = None) -> Case:
-    """A moved case as a block.
-
-    Args:
-        moved: The case.
-        chars: Largest number of characters of each text.
-        calls: Largest number of tool calls.
-        pages: Addresses of the attempts of ``base`` and ``head``.
-    """
-    case = shown_case(moved, chars=chars, calls=calls)
-    before, after = case.verdicts
-    state = f"{case.word}: {case.why}" if case.why else ""
-    facts = (state, verdicts_text(case), values_text(case), case.repeats)
-    return Case(
-        name=case.id,
-        mark=case.mark,
-        word=case.word,
-        tone=case.tone,
-        facts=tuple(filter(None, facts)),
-        gist="".join("…" if piece is None else piece.text for piece in case.input.pieces),
-        change=verdicts_text(case) if before != after else values_text(case) or before,
-        parts=tuple(_parts(case, pages or {})),
-        anchor=anchor(*case.attempt),
-        differs=tuple(_differing(*case.outputs)),
-    )
-
-
-def _differing(base: ShownText, head: ShownText) -> Iterator[Piece]:
+def _differing(outputs: Sequence[ShownText]) -> Iterator[Piece]:
     """The beginning of the words that only one of two marked outputs has."""
-    sides: tuple[tuple[Kind, ShownText], ...] = (("deleted", base), ("inserted", head))
-    for kind, text in sides:
+    sides: tuple[Kind, ...] = ("deleted", "inserted")
+    for kind, text in zip(sides, outputs, strict=False):
         own = [piece.text for piece in text.pieces if piece is not None and piece.kind == kind]
         if words := one_line(" … ".join(filter(None, map(str.strip, own))), at_most=DIFFERING_CHARS):
             yield Piece(kind, words)
-
-
-def _parts(case: ShownCase, pages: Mapping[str, str]) -> Iterator[Part]:
-    yield Part(label="input", texts=(case.input,))
-    for place, reference in enumerate(case.references, 1):
-        left_out = case.references_left_out if place == len(case.references) else 0
-        yield Part(label="reference", texts=(reference,), more=_further(left_out, "reference"))
-    if case.same:
-        yield Part(label="both outputs", texts=case.outputs[:1])
-    else:
-        for side, output, problem in zip(("base", "head"), case.outputs, case.problems, strict=True):
-            words = output if problem is None else _said(f"failed: {problem}")
-            tone: Tone = "" if problem is None else "bad"
-            yield Part(label=side, texts=(words,), tone=tone, side=True, link=pages.get(side, ""))
-        if case.note:
-            yield Part(label="", texts=(_said(case.note),), tone="quiet")
-    for name, base, head in case.reasons:
-        yield Part(label=name, texts=(_said(f"base {base}"), _said(f"head {head}")))
-    if case.calls:
-        texts = tuple(_said(f"{CALL_MARKS[one.kind]} {call_text(one)}", one.kind) for one in case.calls)
-        yield Part(label="tool calls", texts=texts, more=_further(case.calls_left_out, "call"))
-    if case.changes:
-        texts = tuple(_said(f"{CALL_MARKS[kind]} {line}", kind) for kind, line in case.changes)
-        yield Part(label="state", texts=texts, more=_further(case.changes_left_out, "change"))
-
-
-def _said(words: str, kind: Kind = "same") -> ShownText:
-    return ShownText(pieces=(Piece(kind, words),))
-
-
-def _further(count: int, what: str) -> str:
-    return counted(count, f"further {what}") if count else ""
 
 
 def first_cases(moved: MovedCases, surface: Surface, cases: int | None) -> Iterator[Block]:

@@ -51,12 +51,12 @@ def word_diff(base: str, head: str, *, max_steps: int = MAX_STEPS) -> list[Piece
     edits: list[_Edit] = []
     for kind, words in sequence_diff(left, right, max_steps=max_steps):
         if kind == "same" or not edits:
-            edits.append(_Edit())
-        edits[-1].add(kind, "".join(words))
+            edits.append({"same": "", "deleted": "", "inserted": ""})
+        edits[-1][kind] += "".join(words)
     kept = _without_scraps(edits)
-    if not any(map(str.isalnum, "".join(edit.same for edit in kept))):
+    if not any(map(str.isalnum, "".join(edit["same"] for edit in kept))):
         return [piece for piece in (Piece("deleted", base), Piece("inserted", head)) if piece.text]
-    return [piece for edit in kept for piece in edit.pieces()]
+    return [Piece(kind, text) for edit in kept for kind, text in edit.items() if text]
 
 
 def sequence_diff(
@@ -76,7 +76,7 @@ def sequence_diff(
     if start:
         yield "same", base[:start]
     at_base = at_head = 0
-    for to_base, to_head, length in _equal_runs(ours, theirs, max_steps):
+    for to_base, to_head, length in (*_equal_runs(ours, theirs, max_steps), (len(ours), len(theirs), 0)):
         if at_base < to_base:
             yield "deleted", ours[at_base:to_base]
         if at_head < to_head:
@@ -88,103 +88,41 @@ def sequence_diff(
         yield "same", base[len(base) - end :]
 
 
-def _equal_runs(base: Sequence[T], head: Sequence[T], max_steps: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (index in base, index in head, length) of the runs of equal items, the last one empty."""
-    begin, length = (0, 0), 0
-    for at_base, at_head in _equal_items(base, head, max_steps):
-        if length and (at_base, at_head) == (begin[0] + length, begin[1] + length):
-            length += 1
-            continue
-        if length:
-            yield *begin, length
-        begin, length = (at_base, at_head), 1
-    if length:
-        yield *begin, length
-    yield len(base), len(head), 0
+def _equal_runs(base: Sequence[T], head: Sequence[T], max_steps: int) -> tuple[tuple[int, int, int], ...]:
+    """The runs of a longest common subsequence; none if finding it takes too many steps.
 
-
-def _equal_items(base: Sequence[T], head: Sequence[T], max_steps: int) -> list[tuple[int, int]]:
-    """Indices of the items of a longest common subsequence; none if finding it takes too many steps."""
-    # By diagonal (index in base minus index in head): the furthest index in base that was reached.
-    furthest, history, steps = {1: 0}, [], 0
-    ours, theirs = len(base), len(head)
-    for differences in range(ours + theirs + 1):
-        history.append(furthest.copy())
+    Returns:
+        Index in base, index in head and length of each.
+    """
+    # By diagonal (index in base minus index in head): the furthest index in base that was reached, and the
+    # runs on the way there.
+    furthest: dict[int, tuple[int, tuple[tuple[int, int, int], ...]]] = {1: (0, ())}
+    steps = 0
+    for differences in range(len(base) + len(head) + 1):
         steps += differences + 1
         for diagonal in range(-differences, differences + 1, 2):
-            x = start = _start(furthest, diagonal, differences)
-            y = x - diagonal
-            while x < ours and y < theirs and base[x] == head[y]:
-                x += 1
-                y += 1
-            furthest[diagonal] = x
-            if x >= ours and y >= theirs:
-                return _path(history, x, y)
+            x, runs = furthest.get(diagonal + 1, _NOWHERE)  # an insertion
+            before, runs_before = furthest.get(diagonal - 1, _NOWHERE)
+            if before >= x:  # a deletion leads further
+                x, runs = before + 1, runs_before
+            start, y = x, x - diagonal
+            while x < len(base) and y < len(head) and base[x] == head[y]:
+                x, y = x + 1, y + 1
+            if start < x:
+                runs = (*runs, (start, start - diagonal, x - start))
+            if x >= len(base) and y >= len(head):
+                return runs
+            furthest[diagonal] = x, runs
             steps += x - start
             if steps > max_steps:
-                return []
-    return []
+                return ()
+    return ()
 
 
-def _start(furthest: dict[int, int], diagonal: int, differences: int) -> int:
-    """Where a path enters a diagonal: by an insertion, or by a deletion if that leads further."""
-    if diagonal == -differences:
-        return furthest[diagonal + 1]
-    deleted = furthest[diagonal - 1] + 1
-    if diagonal == differences:
-        return deleted
-    return max(deleted, furthest[diagonal + 1])
+_NOWHERE: tuple[int, tuple[()]] = (-1, ())
 
-
-def _path(history: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
-    """The equal items on the way to (x, y), by the furthest points before each further difference."""
-    found = []
-    for differences in range(len(history) - 1, -1, -1):
-        furthest, diagonal = history[differences], x - y
-        inserted = diagonal == -differences or (
-            diagonal != differences and furthest[diagonal - 1] < furthest[diagonal + 1]
-        )
-        before = diagonal + 1 if inserted else diagonal - 1
-        to_x = furthest[before]
-        to_y = to_x - before
-        while x > to_x and y > to_y and y > 0:
-            x, y = x - 1, y - 1
-            found.append((x, y))
-        x, y = to_x, to_y
-    return found[::-1]
-
-
-class _Edit:
-    """Equal words and the difference after them."""
-
-    def __init__(self) -> None:
-        self._texts: dict[Kind, str] = {"same": "", "deleted": "", "inserted": ""}
-
-    def add(self, kind: Kind, text: str) -> None:
-        self._texts[kind] += text
-
-    @property
-    def same(self) -> str:
-        """The equal words."""
-        return self._texts["same"]
-
-    @property
-    def common(self) -> int:
-        """Characters of the equal words, without white space."""
-        return sum(map(len, self._texts["same"].split()))
-
-    @property
-    def changed(self) -> int:
-        """Characters of the longer side of the difference."""
-        return max(len(self._texts["deleted"]), len(self._texts["inserted"]))
-
-    def absorb(self, other: "_Edit") -> None:
-        """Take over the difference after this one; the equal words between them become different."""
-        for kind in ("deleted", "inserted"):
-            self._texts[kind] += other._texts["same"] + other._texts[kind]  # noqa: SLF001 - its own class
-
-    def pieces(self) -> Iterator[Piece]:
-        return (Piece(kind, text) for kind, text in self._texts.items() if text)
+_Edit = dict[Kind, str]
+"""Equal words and the difference after them."""
 
 
 def _without_scraps(edits: Iterable[_Edit]) -> list[_Edit]:
@@ -193,14 +131,21 @@ def _without_scraps(edits: Iterable[_Edit]) -> list[_Edit]:
     for edit in edits:
         kept.append(edit)
         while len(kept) > 1 and _is_scrap(kept[-1], kept[-2]):
-            last = kept.pop()
-            kept[-1].absorb(last)
+            last, before = kept.pop(), kept[-1]
+            before["deleted"] += last["same"] + last["deleted"]
+            before["inserted"] += last["same"] + last["inserted"]
     return kept
 
 
 def _is_scrap(edit: _Edit, before: _Edit) -> bool:
     """Whether the equal words between two differences are too short to be kept."""
-    return bool(edit.changed) and edit.common < SCRAP * min(before.changed, edit.changed)
+    common, changed = sum(map(len, edit["same"].split())), _changed(edit)
+    return bool(changed) and common < SCRAP * min(_changed(before), changed)
+
+
+def _changed(edit: _Edit) -> int:
+    """Characters of the longer side of a difference."""
+    return max(len(edit["deleted"]), len(edit["inserted"]))
 
 
 NEAR_CHARS = 80
