@@ -8,7 +8,6 @@ from typing import Any, Literal, Unpack, get_args
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri, stdtrit
 
 from trivium.errors import suggest
 from trivium.trust.arrays import Floats, check_inside_unit
@@ -145,6 +144,8 @@ def _quantile_levels(
     point: float, known: Floats, groups: int, level: float, method: Method, left_out: Floats | None
 ) -> tuple[float, float]:
     """Shares of the replicates below the two ends."""
+    from scipy.special import ndtr, ndtri, stdtrit  # slow to import
+
     z = float(ndtri((1 + level) / 2))
     if method == "expanded percentile":
         z = sqrt(groups / (groups - 1)) * float(stdtrit(groups - 1, (1 + level) / 2))

@@ -11,7 +11,6 @@ from math import inf, sqrt
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, ndtri
 
 from trivium.trust.arrays import Floats, check_between, check_inside_unit, floats
 from trivium.trust.clustered import ClusteredMean
@@ -252,6 +251,8 @@ def sign_test(wins: int, losses: int) -> float | None:
         raise ValueError(f"wins and losses must be at least 0; found {wins} and {losses}")
     if not wins + losses:
         return None
+    from scipy.special import bdtr  # slow to import
+
     return min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
 
 
@@ -294,4 +295,6 @@ def minimum_detectable_effect(std_error: float, *, level: float = 0.95, power: f
     check_inside_unit(level=level, power=power)
     if not 0 <= std_error < inf:
         raise ValueError(f"std_error must be a number of at least 0; found {std_error:g}")
+    from scipy.special import ndtri  # slow to import
+
     return float(ndtri((1 + level) / 2) + ndtri(power)) * std_error

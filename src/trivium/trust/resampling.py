@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from trivium.trust.arrays import Floats
 
@@ -149,6 +148,8 @@ def draw_counts(drawn: Draws) -> Counts:
     One byte is enough: with up to 255 groups no count can exceed it, and with more the probability that one
     of 10^10 counts reaches 256 is below 10^-490.
     """
+    from scipy.sparse import csr_array  # slow to import
+
     resamples, groups = drawn.shape
     # Each draw is a sparse 1 in the row of its resample; toarray adds those of a group, without the GIL and
     # without an array of 8-byte indices or counts.

@@ -11,7 +11,6 @@ from math import sqrt
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, stdtr
 
 from trivium.trust.arrays import check_lengths
 from trivium.trust.clustered import clusters
@@ -61,6 +60,8 @@ def subset_difference(
     n, k = y.size, int(np.count_nonzero(inside))
     if not 0 < k < n:
         return None
+    from scipy.special import stdtr  # slow to import
+
     difference = float(y[inside].mean() - y[~inside].mean())
     spread = float(y.var(ddof=1))
     if not spread > 0 or count < 2:
@@ -117,5 +118,7 @@ def exact_p(passed: int, size: int, all_passed: int, n: int) -> float:
 
 def _log_choose(n: int, k: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Logarithm of the number of ways to choose k of n."""
+    from scipy.special import gammaln  # slow to import
+
     ways: npt.NDArray[np.float64] = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     return ways
