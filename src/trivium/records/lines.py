@@ -114,10 +114,6 @@ class RecordFile:
                 for _, number, content in islice(found, len(run)):
                     yield number, content
 
-    def place(self, index: int) -> str:
-        """Place of a record, for messages."""
-        return self.named(self._number(index))
-
     def _number(self, index: int) -> int:
         """Number of the line in which a record begins."""
         jump = bisect_right(self._jumps, index) - 1

@@ -158,10 +158,6 @@ class ParquetFile:
             if len(self._idle) > _MOST_IDLE:
                 self._idle.pop(0).close()
 
-    def place(self, index: int) -> str:
-        """Place of a row, for messages."""
-        return self.named(index + 1)
-
     def named(self, number: int) -> str:
         """Place of the row with a number, for messages."""
         return f"row {number}"

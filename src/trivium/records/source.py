@@ -49,9 +49,6 @@ class Records(Protocol):
     def rows(self, indices: Sequence[int]) -> Iterator[tuple[int, Any]]:
         """Yield number and content of some records, whose indices ascend."""
 
-    def place(self, index: int) -> str:
-        """Place of a record, for messages."""
-
     def named(self, number: int) -> str:
         """Place of the record with a number, for messages."""
 
@@ -177,7 +174,7 @@ class Listed:
 
     def convert(self, function: Callable[[Any, str], Any]) -> None:
         """Put in place of each record what a function makes of it and its place, as plain JSON values."""
-        placed = ((row, self.place(index)) for index, row in enumerate(self._rows))
+        placed = ((row, self.named(index)) for index, row in enumerate(self._rows))
         self._rows = [_plain_value(function(row, place), place) for row, place in placed]
 
     def scan(self, *, keep: bool = False) -> Iterator[tuple[int, Any]]:
@@ -199,8 +196,6 @@ class Listed:
     def named(self, number: int) -> str:
         """Place of the record with a number, for messages."""
         return self._places.format(number)
-
-    place = named
 
     def seal(self) -> None:
         """Do nothing."""

@@ -164,7 +164,7 @@ class Origin:
         if self.leave_one_out:
             what = "leave_one_out needs a source of people's outputs, such as peerread:FOLDER"
             raise OutputsError("outputs", what)
-        return RecordedOutputs(listed_outputs(self.outputs), suite, skip_invalid=self.skip_invalid)
+        return RecordedOutputs([listed_outputs(self.outputs)], suite, skip_invalid=self.skip_invalid)
 
     def name(self, adapter: AgentAdapter | None, scored_before: RunRecord | None) -> str:
         """Readable name of the agent, the run or the outputs that the attempts come from."""

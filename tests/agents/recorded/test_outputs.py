@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from trivium.agents.recorded import open_recorded
-from trivium.agents.recorded.outputs import RecordedOutputs, open_outputs, output_schema
+from trivium.agents.recorded.outputs import RecordedOutputs, output_schema
 from trivium.errors import OutputsError
 from trivium.suites.settings import Limits, Settings
 from trivium.suites.suite import Suite
@@ -34,7 +34,7 @@ def outputs(tmp_path, suite):
             for line in lines
         )
         path.write_bytes(content)
-        return RecordedOutputs(open_outputs(path), suite)
+        return RecordedOutputs([path], suite)
 
     return write
 
@@ -264,7 +264,7 @@ def test_broken_json_in_line_4711_is_named(outputs, suite):
 def test_a_missing_file_names_its_neighbour(outputs, tmp_path, suite):
     outputs({"case": "alpha", "output": "x"})
     with pytest.raises(OutputsError, match='Did you mean "outputs.jsonl"'):
-        RecordedOutputs(open_outputs(tmp_path / "output.jsonl"), suite)
+        RecordedOutputs([tmp_path / "output.jsonl"], suite)
 
 
 def test_an_empty_file_is_a_mistake(outputs):
@@ -279,7 +279,7 @@ def test_a_file_without_permission_is_reported(outputs, tmp_path, suite, monkeyp
 
     monkeypatch.setattr("pathlib.Path.open", refuse)  # root may read anything
     with pytest.raises(OutputsError, match="cannot be read: Permission denied"):
-        RecordedOutputs(open_outputs(tmp_path / "outputs.jsonl"), suite)
+        RecordedOutputs([tmp_path / "outputs.jsonl"], suite)
 
 
 def test_a_file_that_changes_after_the_check_is_not_read(outputs, tmp_path):

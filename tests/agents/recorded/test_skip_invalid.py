@@ -88,7 +88,7 @@ def test_a_file_without_a_valid_output_is_refused(tmp_path: Path, kind: str) -> 
 
 
 def test_a_list_in_memory_is_read_likewise() -> None:
-    recorded = RecordedOutputs(listed_outputs(MIXED), SUITE, skip_invalid=True)
+    recorded = RecordedOutputs([listed_outputs(MIXED)], SUITE, skip_invalid=True)
     assert cases(recorded) == in_parts(recorded) == [row["case"] for row in VALID]
     assert "outputs[6]: duplicate of outputs[1]" in recorded.notes[0]
 

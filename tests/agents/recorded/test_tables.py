@@ -77,7 +77,7 @@ def test_outputs_of_another_tool_find_their_cases_by_the_input(kind: str, tmp_pa
         case "jsonl":
             path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     if kind in {"list", "frame"}:
-        recorded = RecordedOutputs(listed_outputs(ROWS if kind == "list" else pd.DataFrame(ROWS)), SUITE)
+        recorded = RecordedOutputs([listed_outputs(ROWS if kind == "list" else pd.DataFrame(ROWS))], SUITE)
     else:
         recorded = open_recorded(str(path), SUITE)
     assert outputs(recorded) == [("b", "five", {"model": "m"}), ("a", "two", {"model": "m"})]
@@ -106,7 +106,7 @@ def test_an_input_that_two_cases_have_names_no_case() -> None:
     with pytest.raises(
         OutputsError, match=r"outputs\[0\]: 2 cases have this input \(0, 1\): add a column case"
     ):
-        RecordedOutputs(listed_outputs([{"question": "q", "answer": "x"}]), suite)
+        RecordedOutputs([listed_outputs([{"question": "q", "answer": "x"}])], suite)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_number_that_is_not_finite_is_a_mistake(word: str, column: str, tmp_pa
     name, _, below = column.partition(".")
     value = {below: float(word)} if below else float(word)
     with pytest.raises(OutputsError, match=rf"outputs\[0\]\.{column}: found the number {float(word)}"):
-        RecordedOutputs(listed_outputs([{"case": "a", "output": "two", name: value}]), SUITE)
+        RecordedOutputs([listed_outputs([{"case": "a", "output": "two", name: value}])], SUITE)
 
 
 def test_whole_numbers_may_be_floats_as_data_frames_have_them_beside_missing_ones(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_whole_numbers_may_be_floats_as_data_frames_have_them_beside_missing_one
         recorded = open_recorded(str(tmp_path / name), SUITE)
         assert [attempt.repeat for _, attempt in recorded] == [0, 1, 0][:attempts]
     with pytest.raises(OutputsError, match=r"repeat: found the number 0\.5, expected a whole number"):
-        RecordedOutputs(listed_outputs([{"case": "a", "output": "x", "repeat": 0.5}]), SUITE)
+        RecordedOutputs([listed_outputs([{"case": "a", "output": "x", "repeat": 0.5}])], SUITE)
 
 
 def test_a_broken_line_of_mapped_json_lines_is_named(tmp_path: Path) -> None:

@@ -106,17 +106,9 @@ def open_recorded(
     if prefix is not None and prefix not in SOURCES:
         raise OutputsError(source, f'holds no outputs: "{prefix}:" is a suite only')
     if prefix is None:
-        from trivium.agents.recorded.outputs import (
-            OutputsFiles,
-            RecordedOutputs,
-            files_of_outputs,
-            open_outputs,
-        )
+        from trivium.agents.recorded.outputs import RecordedOutputs, files_of_outputs
 
-        files = files_of_outputs(path)
-        if files is None:
-            return RecordedOutputs(open_outputs(path_of(path)), suite, skip_invalid=skip_invalid)
-        return OutputsFiles(files, suite, skip_invalid=skip_invalid)
+        return RecordedOutputs(files_of_outputs(path) or [path_of(path)], suite, skip_invalid=skip_invalid)
     module, _, function = SOURCES[prefix].partition(":")
     recorded: Recorded = getattr(import_module(module), function)(Path(path), suite)
     return recorded

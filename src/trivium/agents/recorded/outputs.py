@@ -1,10 +1,10 @@
 """Reads recorded outputs as attempts (docs/definitions/files.md#outputs)."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ from trivium.agents.recorded.record import (
     trace_problems,
 )
 from trivium.errors import OutputsError, Problem, Problems
-from trivium.number_buffer import NumberBuffer, SpillFile, joined, repeated
+from trivium.number_buffer import NumberBuffer, SpillFile, repeated
 from trivium.records.documents import read_document
 from trivium.records.lines import JsonLines
 from trivium.records.source import TABLES, Listed, Records, files_of, is_pattern, open_records, rows_of_table
@@ -79,15 +79,15 @@ MOST_IN_A_NOTE = 3
 
 
 class Mistakes(Problems):
-    """The mistakes of one source of outputs.
+    """The mistakes of outputs.
 
     Args:
         source: The file; empty for several files or a list in memory.
         skip: Whether outputs with mistakes are left out; :meth:`settle` raises an error otherwise.
 
     Attributes:
-        left_out: Indices of the outputs of this source that are left out.
-        outputs: Number of outputs with mistakes, also in other files (:meth:`include`).
+        left_out: Indices of the outputs that are left out.
+        outputs: Number of outputs with mistakes.
         files: Number of files that are left out as a whole.
     """
 
@@ -98,24 +98,11 @@ class Mistakes(Problems):
         self.files = 0
         self._skip = skip
 
-    def add_output(self, index: int, problems: Sequence[Problem]) -> None:
-        """Note the mistakes of an output, if it has any."""
-        if problems:
-            if self._skip:
-                self.left_out.add(index)
-            self.outputs += 1
-            self.add(*problems)
-
-    def lose(self, error: OutputsError) -> None:
-        """Note a file that is left out as a whole."""
-        self.files += 1
-        self.add_file(error)
-
-    def include(self, other: "Mistakes") -> None:
-        """Add the mistakes of one of several files."""
-        self.outputs += other.outputs
-        listed = [Problem(f"{other.source}: {each.where}", each.what) for each in other.listed]
-        self.add(*listed, further=other.found - len(listed))
+    def add_outputs(self, indices: Collection[int]) -> None:
+        """Note which outputs have mistakes."""
+        self.outputs += len(indices)
+        if self._skip:
+            self.left_out.update(indices)
 
     def settle(self, outputs: int) -> None:
         """Refuse the source for its mistakes, unless outputs with mistakes are left out and some have none.
@@ -150,8 +137,22 @@ class Mistakes(Problems):
         return (f"{' and '.join(counts)} {'is' if one else 'are'} left out as invalid: {listed}{further}",)
 
 
+class _Source(NamedTuple):
+    """A file or a list of outputs.
+
+    Attributes:
+        records: The outputs.
+        columns: What their columns or keys mean.
+        first: Index of the first of them among all outputs.
+    """
+
+    records: Records
+    columns: OutputColumns
+    first: int
+
+
 class RecordedOutputs:
-    """The outputs of a file or a list as attempts.
+    """The outputs of files, file after file, or of a list as attempts.
 
     They are read twice, so that all mistakes are reported together and before anything is scored or stored:
     creating this validates every output, iterating yields the attempts. The validation does not normalise
@@ -159,129 +160,10 @@ class RecordedOutputs:
     as long as reading the attempts, a small part of scoring them.
 
     Args:
-        records: The outputs.
+        sources: The files, or a list of outputs.
         suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
-        spill: The temporary file for the numbers that are kept of many outputs, if it is one of several.
-        skip_invalid: Leave out outputs with mistakes, as long as there are others.
-
-    Attributes:
-        path: The file, which the paths of trace files are relative to.
-        mapped: What was mapped.
-        mistakes: The outputs that are left out.
-        hashes: Hash of case and repeat of each output, to find duplicates.
-
-    Raises:
-        OutputsError: With the first twenty mistakes and the number of further ones.
-    """
-
-    def __init__(
-        self,
-        records: Records,
-        suite: Suite,
-        *,
-        spill: SpillFile | None = None,
-        skip_invalid: bool = False,
-    ) -> None:
-        self.path = records.path
-        self._records = records
-        self._suite = suite
-        source = "" if self.path == Path() else str(self.path)
-        self.mistakes = Mistakes(source, skip=skip_invalid)
-        self._columns = output_columns_of(records, suite, source=source or "outputs")
-        self.mapped = self._columns.notes
-        if isinstance(records, Listed):
-            records.convert(self._columns.of)
-            self._columns = OutputColumns(None, None, suite, table=False)
-        self.hashes: NumberBuffer[int] = NumberBuffer("q", spill)
-        try:
-            self._check()
-            if not len(self.hashes):
-                raise OutputsError(source or "outputs", "holds no output")
-            self._check_duplicates()
-        finally:
-            records.close()
-        self.mistakes.settle(len(self))
-        if spill is None:
-            self.forget_hashes()
-        else:
-            records.seal()
-            self.hashes.seal()
-
-    def forget_hashes(self) -> None:
-        """Forget what duplicates were found by: it is not sent to other processes."""
-        self.hashes = NumberBuffer("q")
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a run says of these outputs."""
-        return (*self.mapped, *self.mistakes.notes())
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
-        """Yield each attempt with its case, in the order of the file."""
-        return self.read(range(len(self)))
-
-    def parts(self) -> Iterator[range]:
-        """Yield ranges of indices of bounded number and size; see ``Partitioned``."""
-        return self._records.parts()
-
-    def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
-        """Yield the attempts of a range of indices; see ``Partitioned``."""
-        limit = self._suite.settings.limits.output_bytes
-        for index, (number, content) in zip(part, self._records.rows(part), strict=True):
-            if index in self.mistakes.left_out:
-                continue
-            output, problems, flags = self._columns.read(content, self._records.named(number))
-            if output is None:  # it was valid when it was checked
-                raise OutputsError(str(self.path), problems)
-            attempt = attempt_from(output, flags, folder=self.path.parent, limit=limit)
-            yield self._suite.case(output.case), attempt
-
-    def place(self, index: int) -> str:
-        """The place of an attempt in its file, for messages."""
-        return self._records.place(index)
-
-    def _check(self) -> None:
-        """Validate every output on its own, and keep a hash of case and repeat of each."""
-        for index, (number, content) in enumerate(self._records.scan(keep=True)):
-            place = self._records.named(number)
-            output, wrong, _ = self._columns.read(content, place)
-            if output is not None:
-                wrong = self._problems(output, place)
-            self.mistakes.add_output(index, wrong)
-            self.hashes.append(hash(("", index) if wrong or output is None else (output.case, output.repeat)))
-
-    def _problems(self, output: Output, place: str) -> list[Problem]:
-        """The mistakes in the trace and the messages of an output, and an unknown case."""
-        problems = trace_problems(output, place, self.path.parent) + message_problems(output, place)
-        if self._suite.position(output.case) is None:
-            what = no_such_case(self._suite, output.case, suggests=not self.mistakes.full)
-            problems.append(Problem(place, what))
-        return problems
-
-    def _check_duplicates(self) -> None:
-        """Find duplicate attempts: compare the hashes first, then the outputs with equal ones."""
-        first: dict[tuple[str, int], int] = {}
-        equal = equal_hashes([self.hashes])
-        for index, (_, content) in zip(equal, self._records.rows(equal), strict=True):
-            output, _, _ = self._columns.read(content, "")
-            if output is not None:
-                earlier = first.setdefault((output.case, output.repeat), index)
-                if earlier != index:
-                    what = duplicate_of(self.place(earlier), output.case, output.repeat)
-                    self.mistakes.add_output(index, [Problem(self.place(index), what)])
-
-
-class OutputsFiles:
-    """The attempts of many files, file after file; see :class:`RecordedOutputs`.
-
-    Args:
-        files: The files.
-        suite: The suite with the cases.
-        skip_invalid: Leave out outputs with mistakes, and files that cannot be read, as long as there are
-            others.
+        skip_invalid: Leave out outputs with mistakes, and of several files those that cannot be read or have
+            nothing else, as long as there are others.
 
     Attributes:
         mistakes: What is left out.
@@ -290,69 +172,138 @@ class OutputsFiles:
         OutputsError: With the first twenty mistakes of all files and the number of further ones.
     """
 
-    def __init__(self, files: Sequence[Path], suite: Suite, *, skip_invalid: bool = False) -> None:
-        self._files: list[RecordedOutputs] = []
-        self.mistakes = Mistakes(skip=skip_invalid)
-        spill = SpillFile()
-        for path in files:
+    def __init__(self, sources: Sequence[Path | Listed], suite: Suite, *, skip_invalid: bool = False) -> None:
+        self._suite = suite
+        self._several = len(sources) > 1
+        self.mistakes = Mistakes("" if self._several else _name_of(sources[0]), skip=skip_invalid)
+        self._sources: list[_Source] = []
+        self._mapped: dict[str, None] = {}
+        self._count = 0
+        hashes: NumberBuffer[int] = NumberBuffer("q")
+        for source in sources:
             try:
-                records = open_outputs(path, spill=spill)
-                self._files.append(RecordedOutputs(records, suite, spill=spill, skip_invalid=skip_invalid))
+                self._add(source, hashes)
             except OutputsError as error:
-                self.mistakes.lose(error)
-        self._first = [0, *accumulate(map(len, self._files))]
-        if self._files and (skip_invalid or not self.mistakes.found):
-            self._check_duplicates()
-        for each in self._files:
-            self.mistakes.include(each.mistakes)
-            each.forget_hashes()
+                if not self._several:
+                    raise
+                self.mistakes.files += 1
+                self.mistakes.add_file(error)
+        self._check_duplicates(hashes)
         self.mistakes.settle(len(self))
+
+    def _add(self, source: Path | Listed, hashes: NumberBuffer[int]) -> None:
+        """Add a file or a list; its outputs are validated one by one."""
+        spill = hashes.file if self._several else None
+        records = source if isinstance(source, Listed) else open_outputs(source, spill=spill)
+        name = _name_of(source) or "outputs"
+        columns = output_columns_of(records, self._suite, source=name)
+        self._mapped |= dict.fromkeys(columns.notes)
+        if isinstance(records, Listed):
+            records.convert(columns.of)
+            columns = OutputColumns(None, None, self._suite, table=False)
+        added = _Source(records, columns, self._count)
+        found: NumberBuffer[int] = NumberBuffer("q", hashes.file)
+        try:
+            wrong = set(self._wrong(added, found))
+        finally:
+            records.close()
+        if not len(found):
+            raise OutputsError(name, "holds no output")
+        if self._several and len(wrong) == len(found):
+            self.mistakes.files += 1
+            return
+        self.mistakes.add_outputs(wrong)
+        hashes.join(found)
+        self._sources.append(added)
+        self._count += len(found)
+        if self._several:
+            records.seal()
+
+    def _wrong(self, source: _Source, hashes: NumberBuffer[int]) -> Iterator[int]:
+        """Validate every output on its own; yield the indices of those with mistakes.
+
+        Args:
+            source: The outputs.
+            hashes: Receives a hash of case and repeat of each.
+        """
+        for index, (number, content) in enumerate(source.records.scan(keep=True), source.first):
+            place = source.records.named(number)
+            output, wrong, _ = source.columns.read(content, place)
+            if output is not None:
+                wrong = self._problems(output, place, source.records.path.parent)
+            if wrong:
+                self.mistakes.add(*(Problem(self._placed(source, each.where), each.what) for each in wrong))
+                yield index
+            hashes.append(hash(("", index) if wrong or output is None else (output.case, output.repeat)))
+
+    def _problems(self, output: Output, place: str, folder: Path) -> list[Problem]:
+        """The mistakes in the trace and the messages of an output, and an unknown case."""
+        problems = trace_problems(output, place, folder) + message_problems(output, place)
+        if self._suite.position(output.case) is None:
+            what = no_such_case(self._suite, output.case, suggests=not self.mistakes.full)
+            problems.append(Problem(place, what))
+        return problems
+
+    def _placed(self, source: _Source, place: str) -> str:
+        """A place in a file, for messages; with the file if there are several."""
+        return f"{source.records.path}: {place}" if self._several else place
+
+    def _check_duplicates(self, hashes: NumberBuffer[int]) -> None:
+        """Find duplicate attempts: compare the hashes first, then the outputs with equal ones."""
+        places: dict[tuple[str, int], str] = {}
+        for source, together in groupby(repeated(hashes), self._source_of):
+            indices = list(together)
+            rows = source.records.rows([index - source.first for index in indices])
+            for index, (number, content) in zip(indices, rows, strict=True):
+                output, _, _ = source.columns.read(content, "")
+                if output is not None:
+                    place = self._placed(source, source.records.named(number))
+                    earlier = places.setdefault((output.case, output.repeat), place)
+                    if earlier != place:
+                        self.mistakes.add(Problem(place, duplicate_of(earlier, output.case, output.repeat)))
+                        self.mistakes.add_outputs([index])
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a run says of these outputs."""
-        mapped = dict.fromkeys(chain.from_iterable(each.mapped for each in self._files))
-        return (*mapped, *self.mistakes.notes())
+        return (*self._mapped, *self.mistakes.notes())
 
     def __len__(self) -> int:
-        return self._first[-1]
+        return self._count
 
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
-        """Yield each attempt with its case."""
-        return chain.from_iterable(self._files)
+        """Yield each attempt with its case, in the order of the files."""
+        for records, _, first in self._sources:
+            yield from self.read(range(first, first + len(records)))
 
     def parts(self) -> Iterator[range]:
         """Yield ranges of indices, none of which extends over two files; see ``Partitioned``."""
-        for first, file in zip(self._first, self._files, strict=False):
-            for part in file.parts():
+        for records, _, first in self._sources:
+            for part in records.parts():
                 yield range(first + part.start, first + part.stop)
 
     def read(self, part: range) -> Iterator[tuple[Case, Attempt]]:
         """Yield the attempts of a part, or of some of its indices; see ``Partitioned``."""
-        number, within = self._within(part.start)
-        return self._files[number].read(range(within, within + len(part)))
+        limit = self._suite.settings.limits.output_bytes
+        records, columns, first = self._source_of(part.start)
+        rows = records.rows(range(part.start - first, part.stop - first))
+        for index, (number, content) in zip(part, rows, strict=True):
+            if index in self.mistakes.left_out:
+                continue
+            output, problems, flags = columns.read(content, records.named(number))
+            if output is None:  # it was valid when it was checked
+                raise OutputsError(str(records.path), problems)
+            attempt = attempt_from(output, flags, folder=records.path.parent, limit=limit)
+            yield self._suite.case(output.case), attempt
 
-    def _check_duplicates(self) -> None:
-        """Find attempts that are in two files: compare hashes first, then the attempts with equal ones."""
-        first: dict[tuple[str, int], int] = {}
-        for index in equal_hashes([file.hashes for file in self._files]):
-            for _, attempt in self.read(range(index, index + 1)):
-                earlier = first.setdefault((attempt.case, attempt.repeat), index)
-                if earlier != index:
-                    what = duplicate_of(self._place(earlier), attempt.case, attempt.repeat)
-                    number, within = self._within(index)
-                    file = self._files[number]
-                    file.mistakes.add_output(within, [Problem(file.place(within), what)])
+    def _source_of(self, index: int) -> _Source:
+        """What holds an output."""
+        return self._sources[bisect_right(self._sources, index, key=lambda source: source.first) - 1]
 
-    def _within(self, index: int) -> tuple[int, int]:
-        """Number of the file that holds an output, and the index of the output in it."""
-        number = bisect_right(self._first, index) - 1
-        return number, index - self._first[number]
 
-    def _place(self, index: int) -> str:
-        number, within = self._within(index)
-        file = self._files[number]
-        return f"{file.path}: {file.place(within)}"
+def _name_of(source: Path | Listed) -> str:
+    """The file of outputs, for messages; empty for a list in memory."""
+    return "" if isinstance(source, Listed) else str(source)
 
 
 def output_schema() -> dict[str, Any]:
@@ -367,8 +318,3 @@ def output_schema() -> dict[str, Any]:
     trace = {"type": ["object", "null"], "description": described}
     records["Output"]["properties"]["trace"] = trace
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **reference, "$defs": records}
-
-
-def equal_hashes(hashes: Sequence[NumberBuffer[int]]) -> list[int]:
-    """Indices of the values that are there more than once, in order."""
-    return repeated(hashes[0] if len(hashes) == 1 else joined(hashes))
