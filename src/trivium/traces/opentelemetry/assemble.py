@@ -26,7 +26,7 @@ from trivium.traces.opentelemetry.deployment import CONVERSATION, text_of
 from trivium.traces.opentelemetry.evaluations import evaluations_of
 from trivium.traces.opentelemetry.frameworks import SCOPES, graph_runs, read_own_forms
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
-from trivium.traces.opentelemetry.spans import SpanRole, role_of, sets_up, spans_of, usage_of, wrong_counts
+from trivium.traces.opentelemetry.spans import classify, sets_up, spans_of, usage_of, wrong_counts
 from trivium.traces.opentelemetry.trivium_attributes import (
     TriviumTrace,
     exported_messages,
@@ -42,7 +42,6 @@ from trivium.traces.trace import (
     SETS_UP,
     Message,
     Span,
-    SpanUsage,
     Trace,
     TraceProblem,
     message_time,
@@ -76,39 +75,33 @@ def _by_trace(spans: Iterable[RecordedSpan]) -> dict[str, list[RecordedSpan]]:
 def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     names = set().union(*[span.attributes for span in spans])
     problems: list[TraceProblem] = []
-    if (
-        semconv.TRIVIUM_PARENT in names
-    ):  # their parent is a span of trivium.trace, which ``merged_trace`` adds
-        spans = [
-            msgspec.structs.replace(span, parent=None) if semconv.TRIVIUM_PARENT in span.attributes else span
-            for span in spans
-        ]
-    if any(span.remote for span in spans):
-        spans = _without_remote_parents(spans, problems)
+    if semconv.TRIVIUM_PARENT in names or any(span.remote for span in spans):
+        _lose_parents_elsewhere(spans, problems)
     ordered = deduplicate_exports(_by_start(spans), problems, pending=semconv.SPAN_TYPE in names)
-    roles = [role_of(span) for span in ordered]
+    for span in ordered:
+        classify(span)
     if semconv.TRIVIUM_TRACE in names and (own := exported_trace(ordered)) is not None:
-        return _from_export(own, ordered, roles, problems)
+        return _from_export(own, ordered, problems)
     if not SCOPES.isdisjoint([span.scope for span in ordered]):
-        read_own_forms(ordered, roles)
-    graphs = [] if names.isdisjoint(_NODE_MARKS) else graph_runs(ordered, roles)
-    name_agents(ordered, roles, by_run=semconv.RUN in names)
+        read_own_forms(ordered)
+    graphs = [] if names.isdisjoint(_NODE_MARKS) else graph_runs(ordered)
+    name_agents(ordered, by_run=semconv.RUN in names)
     if semconv.CALL_ID in names:
-        with_requested_arguments(ordered, [role.kind for role in roles])
-    mark_handoffs(ordered, roles)
-    usages = _usages(ordered, roles, problems)
-    merge_double_instrumentation(ordered, roles, usages)
-    problems += (*_shortcomings(ordered, roles), *parts_left_out(ordered))
+        with_requested_arguments(ordered)
+    mark_handoffs(ordered)
+    problems += _count_tokens(ordered)
+    merge_double_instrumentation(ordered)
+    problems += (*_shortcomings(ordered), *parts_left_out(ordered))
     origin = min((span.start for span in ordered if span.start is not None), default=None)
     trace = normalise(
-        spans_of(ordered, roles, usages, origin or 0),
+        spans_of(ordered, origin or 0),
         trace_id=trace_id,
         problems=problems,
-        metadata=_metadata(ordered, roles, names, origin) | evaluations_of(ordered),
+        metadata=_metadata(ordered, names, origin) | evaluations_of(ordered),
     )
     if may_hold_question(ordered, names):
         trace = _with_question(trace, ordered)
-    messages = stated_messages(trace, ordered, roles, names)
+    messages = stated_messages(trace, ordered, names)
     if graphs:
         return with_graph_agents(trace, graphs, messages)
     if messages:
@@ -117,39 +110,36 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     return trace
 
 
-def _without_remote_parents(spans: list[RecordedSpan], problems: list[TraceProblem]) -> list[RecordedSpan]:
-    """Make roots of the spans whose parent is in another process, which did not send it."""
+def _lose_parents_elsewhere(spans: Sequence[RecordedSpan], problems: list[TraceProblem]) -> None:
+    """Make roots of the spans whose parent is not among them.
+
+    It is a span of ``trivium.trace``, which ``merged_trace`` adds, or in another process, which did not send
+    it.
+    """
     known = {span.id for span in spans}
-    result = []
     for span in spans:
-        if span.remote and span.parent is not None and span.parent not in known:
+        if semconv.TRIVIUM_PARENT in span.attributes:
+            span.parent = None
+        elif span.remote and span.parent is not None and span.parent not in known:
             what = f'its parent "{span.parent}" is in another process, and not in the trace; it is now a root'
             problems.append(TraceProblem(kind=REMOTE, span=span.id, what=what))
-            span = msgspec.structs.replace(span, parent=None)  # noqa: PLW2901
-        result.append(span)
-    return result
+            span.parent = None
 
 
-def _usages(
-    spans: Sequence[RecordedSpan], roles: Sequence[SpanRole], problems: list[TraceProblem]
-) -> list[SpanUsage | None]:
-    """Tokens and cost of each model request; None for other spans. Wrong counts are added to the problems."""
-    usages: list[SpanUsage | None] = [None] * len(spans)
-    for index, role in enumerate(roles):
-        if role.kind == "llm":
-            span = spans[index]
-            usages[index] = usage = usage_of(span.attributes)
-            if (why := wrong_counts(span.attributes, usage)) is not None:
+def _count_tokens(spans: Sequence[RecordedSpan]) -> list[TraceProblem]:
+    """Read tokens and cost of each model request; list those with wrong counts."""
+    problems = []
+    for span in spans:
+        if span.kind == "llm":
+            span.usage = usage_of(span.attributes)
+            if (why := wrong_counts(span.attributes, span.usage)) is not None:
                 problems.append(TraceProblem(kind="bad_tokens", span=span.id, what=why))
-    return usages
+    return problems
 
 
-def _metadata(
-    ordered: list[RecordedSpan], roles: list[SpanRole], names: Set[str], origin: int | None
-) -> JsonObject:
+def _metadata(ordered: Sequence[RecordedSpan], names: Set[str], origin: int | None) -> JsonObject:
     """The start of the trace, its conversation, and the instrumentations that recorded its agents."""
-    pairs = zip(ordered, roles, strict=True)
-    recorders = sorted({span.scope for span, role in pairs if role.kind == "agent" and span.scope})
+    recorders = sorted({span.scope for span in ordered if span.kind == "agent" and span.scope})
     metadata: JsonObject = {} if origin is None else {"started": _moment(origin)}
     if recorders:
         metadata[RECORDERS] = recorders
@@ -161,12 +151,12 @@ def _metadata(
     return metadata | {SETS_UP: True} if all(map(sets_up, ordered)) else metadata
 
 
-def _shortcomings(ordered: list[RecordedSpan], roles: list[SpanRole]) -> list[TraceProblem]:
+def _shortcomings(ordered: Sequence[RecordedSpan]) -> list[TraceProblem]:
     """List problems of a trace: unrecognised spans, and contents that were not recorded."""
-    if all(role.kind == "other" for role in roles) and not all(map(sets_up, ordered)):
-        what = f"none of its {len(roles):,} spans is recognised as an agent, a model request or a tool call"
+    if all(span.kind == "other" for span in ordered) and not all(map(sets_up, ordered)):
+        what = f"none of its {len(ordered):,} spans is recognised as an agent, a model request or a tool call"
         return [TraceProblem(kind="unrecognised", what=what)]
-    lost = not_recorded(ordered, [role.kind for role in roles])
+    lost = not_recorded(ordered)
     return [TraceProblem(kind=NOT_RECORDED, what=lost)] if lost else []
 
 
@@ -184,12 +174,11 @@ def _with_question(trace: Trace, ordered: Sequence[RecordedSpan]) -> Trace:
     return msgspec.structs.replace(trace, metadata={**trace.metadata, "input": question})
 
 
-def _from_export(
-    own: TriviumTrace, ordered: list[RecordedSpan], roles: list[SpanRole], problems: list[TraceProblem]
-) -> Trace:
+def _from_export(own: TriviumTrace, ordered: list[RecordedSpan], problems: list[TraceProblem]) -> Trace:
     """Restore a trace that Trivium exported."""
+    _count_tokens(ordered)
     return normalise(
-        restored_spans(spans_of(ordered, roles, _usages(ordered, roles, []), own.zero or 0), ordered),
+        restored_spans(spans_of(ordered, own.zero or 0), ordered),
         exported_messages(ordered),
         trace_id=own.trace_id,
         problems=problems,
@@ -271,7 +260,7 @@ def deduplicate_exports(
         if span.attributes.get(semconv.SPAN_TYPE) == _PENDING and span.parent is not None:
             if span.parent in known:
                 continue
-            span = _announced(span, span.parent)  # noqa: PLW2901
+            _announce(span, span.parent)
         key = (span.id, span.name, span.start)
         before = latest.get(key)
         if before is None:
@@ -285,16 +274,14 @@ def deduplicate_exports(
     return list(latest.values())
 
 
-def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
-    """The span that a pending one announces."""
+def _announce(pending: RecordedSpan, span_id: str) -> None:
+    """Make a pending span the one that it announces."""
     above = pending.attributes.get(semconv.PENDING_PARENT)
     known = isinstance(above, str) and above.strip("0")
-    return msgspec.structs.replace(pending, id=span_id, parent=above if known else None, end=None)
+    pending.id, pending.parent, pending.end = span_id, above if known else None, None
 
 
-def merge_double_instrumentation(
-    spans: list[RecordedSpan], roles: list[SpanRole], usages: list[SpanUsage | None]
-) -> None:
+def merge_double_instrumentation(spans: Sequence[RecordedSpan]) -> None:
     """Merge nested spans that two instrumentations recorded for the same work.
 
     An agent span directly below one of the same name is the same run, and so is a tool call directly below
@@ -303,15 +290,12 @@ def merge_double_instrumentation(
     request: it becomes ``other``. Its tokens are theirs, and if they have none, those of the last one.
 
     Args:
-        spans: Of one trace, by start; changed in place.
-        roles: The classification of each span; changed in place.
-        usages: The usage of each span; changed in place.
+        spans: Of one trace, by start; changed.
     """
     within: dict[int, list[int]] = {}  # the requests directly below a request
     nearest: dict[str, int | None] = {}
     for index, span in enumerate(spans):
-        role = roles[index]
-        kind, parent = role.kind, span.parent
+        kind, parent = span.kind, span.parent
         above = None if parent is None else nearest.get(parent)
         if kind == "other":
             nearest[span.id] = above
@@ -319,21 +303,23 @@ def merge_double_instrumentation(
         nearest[span.id] = index
         if above is None:
             continue
-        outer = roles[above]
+        outer = spans[above]
         if kind == "llm" and (outer.kind == "llm" or above in within):
             within.setdefault(above, []).append(index)
-            roles[above] = SpanRole("other", outer.name, outer.agent)
-            if role.name == span.name:
-                roles[index] = msgspec.structs.replace(role, name=outer.name)
-        elif kind == outer.kind and role.name == outer.name and _is_same(kind, span, spans[above]):
-            roles[index] = SpanRole("other", span.name, outer.name if kind == "agent" else outer.agent)
+            outer.classify("other", outer.title, outer.agent)
+            if span.title == span.name:
+                span.title = outer.title
+        elif kind == outer.kind and span.title == outer.title and _is_same(kind, span, outer):
+            span.classify("other", span.name, outer.title if kind == "agent" else outer.agent)
             nearest[span.id] = above
-            spans[above] = _merged(kind, spans[above], span)
-    _merge_usages(within, usages)
+            outer.attributes = {**span.attributes, **outer.attributes}
+            if kind == "tool" and span.failed and not outer.failed:
+                outer.failed, outer.error = True, span.error
+    _merge_usages(within, spans)
     for outer_index, inner in within.items():
         if len(inner) == 1:
-            both = {**spans[outer_index].attributes, **spans[inner[0]].attributes}
-            spans[inner[0]] = msgspec.structs.replace(spans[inner[0]], attributes=both)
+            own = spans[inner[0]]
+            own.attributes = {**spans[outer_index].attributes, **own.attributes}
 
 
 def _is_same(kind: str, inner: RecordedSpan, outer: RecordedSpan) -> bool:
@@ -343,23 +329,16 @@ def _is_same(kind: str, inner: RecordedSpan, outer: RecordedSpan) -> bool:
     return kind == "tool" and (given is None or stated is None or given == stated)
 
 
-def _merged(kind: str, outer: RecordedSpan, inner: RecordedSpan) -> RecordedSpan:
-    both = msgspec.structs.replace(outer, attributes={**inner.attributes, **outer.attributes})
-    if kind == "tool" and inner.failed and not outer.failed:
-        return msgspec.structs.replace(both, failed=True, error=inner.error)
-    return both
-
-
-def _merge_usages(within: dict[int, list[int]], usages: list[SpanUsage | None]) -> None:
+def _merge_usages(within: dict[int, list[int]], spans: Sequence[RecordedSpan]) -> None:
     """Count the tokens of nested requests once: those of the inner ones, else of the outer one."""
-    counted = {index for index, usage in enumerate(usages) if usage is not None}
+    counted = {index for index, span in enumerate(spans) if span.usage is not None} if within else set()
     for outer in sorted(within, reverse=True):
-        usage, usages[outer] = usages[outer], None
+        usage, spans[outer].usage = spans[outer].usage, None
         if usage is not None and counted.isdisjoint(within[outer]):
             last = outer
             while last in within:
                 last = within[last][-1]
-            usages[last] = usage
+            spans[last].usage = usage
         elif not counted.isdisjoint(within[outer]):
             counted.add(outer)
 
@@ -368,7 +347,7 @@ _UNNAMED = "agent"
 """PydanticAI's placeholder for an agent whose name it does not know yet."""
 
 
-def name_agents(spans: Sequence[RecordedSpan], roles: list[SpanRole], *, by_run: bool) -> None:
+def name_agents(spans: Sequence[RecordedSpan], *, by_run: bool) -> None:
     """Name agent spans that have no name, and unify runs with two names.
 
     If the trace also has named agents, a nameless agent span is the workflow around them; otherwise it takes
@@ -376,30 +355,27 @@ def name_agents(spans: Sequence[RecordedSpan], roles: list[SpanRole], *, by_run:
     only: all spans of the run get that name.
 
     Args:
-        spans: Of one trace.
-        roles: The classification of each span; changed in place.
+        spans: Of one trace; changed.
         by_run: Whether any span has the id of a run.
     """
-    nameless = [index for index, role in enumerate(roles) if role.kind == "agent" and not role.name]
+    nameless = [span for span in spans if span.kind == "agent" and not span.title]
     if nameless:
-        named = any(role.kind == "agent" and role.name for role in roles)
-        for index in nameless:
-            roles[index] = SpanRole("other" if named else "agent", spans[index].name)
+        named = any(span.kind == "agent" and span.title for span in spans)
+        for span in nameless:
+            span.classify("other" if named else "agent", span.name)
     if not by_run:
         return
-    runs = [span.attributes.get(semconv.RUN) for span in spans]
+    runs = [(run, span) for span in spans if isinstance(run := span.attributes.get(semconv.RUN), str)]
     names: dict[str, str] = {}
-    for run, role in zip(runs, roles, strict=True):
-        name = role.name if role.kind == "agent" else role.agent
-        if name and isinstance(run, str) and names.get(run, _UNNAMED) == _UNNAMED:
+    for run, span in runs:
+        name = span.title if span.kind == "agent" else span.agent
+        if name and names.get(run, _UNNAMED) == _UNNAMED:
             names[run] = name
-    for index, run in enumerate(runs):
-        name = names.get(run) if isinstance(run, str) else None
-        role = roles[index]
-        if name and role.kind == "agent":
-            roles[index] = msgspec.structs.replace(role, name=name)
-        elif name and role.agent is not None:
-            roles[index] = msgspec.structs.replace(role, agent=name)
+    for run, span in runs:
+        if span.kind == "agent":
+            span.title = names.get(run, span.title)
+        elif span.agent is not None:
+            span.agent = names.get(run, span.agent)
 
 
 def trace_ids(otel_spans: Sequence[RecordedSpan]) -> list[str]:
@@ -497,33 +473,30 @@ _HANDOFF_ATTRIBUTES = frozenset({semconv.TRANSFER, semconv.CALLER, semconv.HANDO
 """Attributes that imply a message between agents."""
 
 
-def stated_messages(
-    trace: Trace, recorded: Sequence[RecordedSpan], roles: Sequence[SpanRole], names: Set[str]
-) -> list[Message]:
+def stated_messages(trace: Trace, recorded: Sequence[RecordedSpan], names: Set[str]) -> list[Message]:
     """Messages that attributes of spans state, without those that the nesting already implies.
 
     Args:
         trace: The trace, with the messages implied by its nesting.
         recorded: The recorded span of each of its spans.
-        roles: The classification of each.
         names: Names of all attributes on these spans.
     """
-    if names.isdisjoint(_HANDOFF_ATTRIBUTES) and not any(role.receiver for role in roles):
+    if names.isdisjoint(_HANDOFF_ATTRIBUTES) and not any(span.receiver for span in recorded):
         return []
     nested = [message for message in trace.messages if message.type == "task_request"]
     pairs = {(message.sender, message.receiver) for message in nested}
     starts = _start_times(nested)
     agents = {span.agent or span.name for span in trace.spans if span.kind == "agent"}
     nodes = {
-        str(span.attributes[semconv.NODE]): role.name
-        for span, role in zip(recorded, roles, strict=True)
-        if role.kind == "agent" and semconv.NODE in span.attributes
+        str(span.attributes[semconv.NODE]): span.title
+        for span in recorded
+        if span.kind == "agent" and semconv.NODE in span.attributes
     }
     messages: list[Message] = []
     successors: list[tuple[str, Span]] = []
-    for span, source, role in zip(trace.spans, recorded, roles, strict=True):
+    for span, source in zip(trace.spans, recorded, strict=True):
         attributes = source.attributes
-        receiver = role.receiver or text(attributes, semconv.HANDOFF_TO)
+        receiver = source.receiver or text(attributes, semconv.HANDOFF_TO)
         if receiver is not None:
             sender = text(attributes, semconv.HANDOFF_FROM) or span.agent or text(attributes, semconv.INPUT)
             _add(messages, sender, receiver, "handoff", span.start)
@@ -551,33 +524,29 @@ _TO_AGENT = "agent"
 """``transfer_to_agent`` of Google's ADK names the receiver in its arguments."""
 
 
-def mark_handoffs(recorded: Sequence[RecordedSpan], roles: list[SpanRole]) -> None:
+def mark_handoffs(spans: Sequence[RecordedSpan]) -> None:
     """Mark tools that hand over to an agent of the trace, such as ``transfer_to_writer``, as hand-offs.
 
     A tool during which that agent runs is a call of the agent. Without arguments, ``transfer_to_agent`` hands
     over to the next agent that starts.
 
     Args:
-        recorded: The spans of one trace, by start.
-        roles: The classification of each; changed in place.
+        spans: The spans of one trace, by start; changed.
     """
     transfers = [
-        index
-        for index, role in enumerate(roles)
-        if role.kind == "tool" and not role.handoff and role.name.startswith(_TRANSFER)
+        span
+        for span in spans
+        if span.kind == "tool" and not span.handoff and span.title.startswith(_TRANSFER)
     ]
-    if not transfers:
-        return
-    runs = [(span, role.name) for span, role in zip(recorded, roles, strict=True) if role.kind == "agent"]
-    for index in transfers:
-        span, target = recorded[index], roles[index].name.removeprefix(_TRANSFER)
-        later = [name for run, name in runs if (run.start or 0) >= (span.end or span.start or 0)]
+    runs = [span for span in spans if span.kind == "agent"] if transfers else []
+    for span in transfers:
+        target = span.title.removeprefix(_TRANSFER)
         if target == _TO_AGENT:
-            target = text(dict_(arguments_of(span)), "agent_name") or next(iter(later), "")
-        receiver = next((name for _, name in runs if _same_name(name, target)), None)
-        during = any(_same_name(name, target) and _within(run, span) for run, name in runs)
-        if receiver is not None and not during:
-            roles[index] = msgspec.structs.replace(roles[index], receiver=receiver, handoff=True)
+            later = (run.title for run in runs if (run.start or 0) >= (span.end or span.start or 0))
+            target = text(dict_(arguments_of(span)), "agent_name") or next(later, "")
+        same = [run for run in runs if _same_name(run.title, target)]
+        if same and not any(_within(run, span) for run in same):
+            span.receiver, span.handoff = same[0].title, True
 
 
 def _same_name(agent: str, target: str) -> bool:

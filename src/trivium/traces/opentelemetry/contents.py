@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from msgspec.structs import replace
-
 from trivium.traces.conversation import (
     UNREAD_TYPE,
     answer_in,
@@ -21,7 +19,7 @@ from trivium.traces.conversation import (
 )
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan, recognised
-from trivium.traces.trace import NO_ARGUMENTS, NO_CALLS, SpanKind, TraceProblem
+from trivium.traces.trace import NO_ARGUMENTS, NO_CALLS, TraceProblem
 from trivium.values import JsonObject, dicts, json_or_text
 
 _DETAILS = "gen_ai.client.inference.operation.details"
@@ -84,12 +82,13 @@ _HOLDERS = frozenset(
 """The only field of an object that holds just a question or an answer."""
 
 
-def contents_of(span: RecordedSpan, kind: SpanKind, *, outermost: bool) -> tuple[Any, Any]:
+def contents_of(span: RecordedSpan, *, outermost: bool) -> tuple[Any, Any]:
     """Input and output of a span; None where they are not recorded.
 
     The input of a model request repeats the conversation and is left out, as are the contents of chains,
     unless the chain is outermost: then they are the question and the answer.
     """
+    kind = span.kind
     if kind == "other" and not outermost:
         return None, None
     if kind == "tool":
@@ -190,48 +189,39 @@ def arguments_of(span: RecordedSpan) -> Any:
     return next(_event_texts(span, _TOOL), None) if stated is None and span.events else stated
 
 
-def with_requested_arguments(spans: list[RecordedSpan], kinds: Sequence[SpanKind]) -> None:
+def with_requested_arguments(spans: Sequence[RecordedSpan]) -> None:
     """Give calls without recorded arguments those of the model's latest request with their id and tool.
 
     Args:
-        spans: Of one trace, by start; changed in place.
-        kinds: The kind of each.
+        spans: Of one trace, by start; changed.
     """
     without = {
         index
         for index, span in enumerate(spans)
-        if kinds[index] == "tool"
+        if span.kind == "tool"
         and semconv.CALL_ID in span.attributes
         and span.attributes.keys().isdisjoint(_ARGUMENTS)
         and arguments_of(span) is None
     }
-    if not without:
-        return
     requested: dict[Any, Any] = {}
-    for index, span in enumerate(spans):
-        if kinds[index] == "llm":
+    for index, span in enumerate(spans if without else ()):
+        if span.kind == "llm":
             for part in _requested(span):
                 requested[str(part.get("id")), str(part.get("name"))] = part.get("arguments")
         elif index in without:
             call = str(span.attributes[semconv.CALL_ID]), str(span.attributes.get(semconv.TOOL))
             if (arguments := requested.get(call)) is not None:
-                attributes = {**span.attributes, semconv.ARGUMENTS: arguments}
-                spans[index] = replace(span, attributes=attributes)
+                span.attributes[semconv.ARGUMENTS] = arguments
 
 
-def not_recorded(spans: Sequence[RecordedSpan], kinds: Sequence[SpanKind]) -> str | None:
-    """What the instrumentation does not record: calls that models request, or arguments; None if it does.
-
-    Args:
-        spans: Of one trace.
-        kinds: The kind of each.
-    """
-    calls = [span for span, kind in zip(spans, kinds, strict=True) if kind == "tool"]
+def not_recorded(spans: Sequence[RecordedSpan]) -> str | None:
+    """What the instrumentation of a trace does not record: calls that models request, or arguments."""
+    calls = [span for span in spans if span.kind == "tool"]
     if calls:
         return None if any(arguments_of(span) is not None for span in calls) else NO_ARGUMENTS
     if any(semconv.TOOL in span.attributes for span in spans):
         return None
-    requests = (span for span, kind in zip(spans, kinds, strict=True) if kind == "llm")
+    requests = (span for span in spans if span.kind == "llm")
     names = (str(part.get("name", "")) for span in requests for part in _requested(span))
     return NO_CALLS if any(not name.startswith(_FINAL) for name in names) else None
 

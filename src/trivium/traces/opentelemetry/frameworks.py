@@ -1,17 +1,14 @@
 """Reads what frameworks record in a form of their own: agents, arguments, tokens, LangGraph's tool calls."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import msgspec
 
 from trivium.traces.conversation import fields_of
 from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.contents import parsed
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.opentelemetry.spans import SpanRole
 from trivium.traces.readers.json_input import text
 from trivium.traces.readers.langsmith import messages_of
 from trivium.values import JsonObject, dict_, dicts
@@ -33,20 +30,18 @@ _INTERNAL = re.compile(r'\{"(?:init_state|ctx)":|[A-Za-z_]\w*\(.*\)$', re.DOTALL
 _WRAPPING = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
 
-def read_own_forms(spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
-    """Set the roles of agents, tools, requests and hand-offs, and put contents and tokens in their places.
+def read_own_forms(spans: Sequence[RecordedSpan]) -> None:
+    """Classify agents, tools, requests and hand-offs, and put contents and tokens in their places.
 
     Args:
-        spans: The spans of one trace, by start; changed in place where contents or tokens are elsewhere.
-        roles: The classification of each; changed.
+        spans: The spans of one trace, by start, classified by their attributes; changed.
     """
     for scope, read in _READERS.items():
-        indices = [index for index, span in enumerate(spans) if span.scope == scope]
-        if indices:
-            read(indices, spans, roles)
+        if own := [span for span in spans if span.scope == scope]:
+            read(own)
 
 
-def _read_llama_index(indices: list[int], spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
+def _read_llama_index(spans: list[RecordedSpan]) -> None:
     """A step names its agent in the text of its input and output, and is a run of that agent.
 
     A tool call is a sibling of the steps and belongs to the agent of the step before; the tool ``handoff`` is
@@ -54,58 +49,53 @@ def _read_llama_index(indices: list[int], spans: list[RecordedSpan], roles: list
     """
     current_agent: dict[str | None, str] = {}
     agent_of_call: dict[str, str] = {}
-    for index in indices:
-        span, role = spans[index], roles[index]
-        if role.kind == "tool":
-            spans[index] = span = _with_arguments(span)
-            roles[index] = _tool_role(span, role, agent_of_call.get(span.parent or ""))
+    for span in spans:
+        kind = span.kind
+        if kind == "tool":
+            _unwrap_arguments(span)
+            _place_call(span, agent_of_call.get(span.parent or ""))
         elif span.name.endswith(_PREPARING):
-            roles[index] = SpanRole("other", span.name)
+            span.classify("other", span.name)
         elif span.name.endswith(_STEP) and (agent := _current_agent_of(span)) is not None:
             current_agent[span.parent] = agent
-            roles[index] = SpanRole("agent", agent)
+            span.classify("agent", agent)
         elif span.name.endswith(_CALL) and span.parent in current_agent:
             agent_of_call[span.id] = current_agent[span.parent]
-        if role.kind == "other" and any(map(_is_internal, map(span.attributes.get, _CONTENTS))):
-            attributes = {key: each for key, each in span.attributes.items() if key not in _CONTENTS}
-            spans[index] = msgspec.structs.replace(span, attributes=attributes)
+        if kind == "other" and any(map(_is_internal, map(span.attributes.get, _CONTENTS))):
+            span.attributes = {key: each for key, each in span.attributes.items() if key not in _CONTENTS}
 
 
-def _read_calls(indices: list[int], spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
+def _read_calls(spans: list[RecordedSpan]) -> None:
     """Smolagents and DSPy wrap arguments, and return their answer through a tool of their own."""
-    for index in indices:
-        role = roles[index]
-        if role.kind == "tool":
-            spans[index] = _with_arguments(spans[index])
-            name = role.name.removesuffix(_DSPY_CALL)
-            finishes = name in _FINISHING
-            roles[index] = SpanRole("other" if finishes else "tool", name, role.agent)
+    for span in spans:
+        if span.kind == "tool":
+            _unwrap_arguments(span)
+            name = span.title.removesuffix(_DSPY_CALL)
+            span.classify("other" if name in _FINISHING else "tool", name, span.agent)
 
 
-def _read_dspy(indices: list[int], spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
+def _read_dspy(spans: list[RecordedSpan]) -> None:
     """The outermost module is the agent."""
-    _read_calls(indices, spans, roles)
-    modules = {spans[index].id for index in indices}
-    for index in indices:
-        span = spans[index]
+    _read_calls(spans)
+    modules = {span.id for span in spans}
+    for span in spans:
         outermost = span.name.endswith(_MODULE) and span.parent not in modules
-        if roles[index].kind == "other" and (outermost or span.name in _AGENT_MODULES):
-            roles[index] = SpanRole("agent", span.name.removesuffix(_MODULE))
+        if span.kind == "other" and (outermost or span.name in _AGENT_MODULES):
+            span.classify("agent", span.name.removesuffix(_MODULE))
 
 
-def _read_haystack(indices: list[int], spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
+def _read_haystack(spans: list[RecordedSpan]) -> None:
     """An agent has the name of the tool that runs it; a reply has its model and its tokens."""
     tool_above: dict[str | None, str] = {}
-    for index in indices:
-        span, role = spans[index], roles[index]
-        tool_above[span.id] = role.name if role.kind == "tool" else tool_above.get(span.parent, _UNNAMED)
-        if role.kind == "agent":
-            roles[index] = SpanRole("agent", tool_above[span.id])
-        elif role.kind == "llm":
-            spans[index], roles[index] = _with_usage(span, role)
+    for span in spans:
+        tool_above[span.id] = span.title if span.kind == "tool" else tool_above.get(span.parent, _UNNAMED)
+        if span.kind == "agent":
+            span.classify("agent", tool_above[span.id])
+        elif span.kind == "llm":
+            _read_reply(span)
 
 
-_READERS: dict[str, Callable[[list[int], list[RecordedSpan], list[SpanRole]], None]] = {
+_READERS: dict[str, Callable[[list[RecordedSpan]], None]] = {
     "openinference.instrumentation.llama_index": _read_llama_index,
     "openinference.instrumentation.smolagents": _read_calls,
     "openinference.instrumentation.dspy": _read_dspy,
@@ -119,15 +109,16 @@ def _is_internal(value: Any) -> bool:
     return isinstance(value, str) and _INTERNAL.match(value) is not None
 
 
-def _tool_role(span: RecordedSpan, role: SpanRole, agent: str | None) -> SpanRole:
+def _place_call(span: RecordedSpan, agent: str | None) -> None:
     arguments = span.attributes.get(semconv.INPUT)
-    receiver = arguments.get("to_agent") if isinstance(arguments, dict) and role.name == _HANDOFF else None
-    if not isinstance(receiver, str):
-        return msgspec.structs.replace(role, agent=role.agent or agent)
-    return msgspec.structs.replace(role, agent=agent, receiver=receiver, handoff=True)
+    receiver = arguments.get("to_agent") if isinstance(arguments, dict) and span.title == _HANDOFF else None
+    if isinstance(receiver, str):
+        span.classify(span.kind, span.title, agent, receiver)
+    else:
+        span.agent = span.agent or agent
 
 
-def _with_usage(span: RecordedSpan, role: SpanRole) -> tuple[RecordedSpan, SpanRole]:
+def _read_reply(span: RecordedSpan) -> None:
     """The model and the tokens of a reply, which are in its metadata."""
     replies = dicts(dict_(parsed(span.attributes.get(semconv.OUTPUT_MESSAGES))).get("replies"))
     meta = dict_(replies[-1].get("meta")) if replies else {}
@@ -136,10 +127,9 @@ def _with_usage(span: RecordedSpan, role: SpanRole) -> tuple[RecordedSpan, SpanR
         semconv.INPUT_TOKENS: usage.get("prompt_tokens"),
         semconv.OUTPUT_TOKENS: usage.get("completion_tokens"),
     }
-    stated = {key: each for key, each in counts.items() if each is not None}
-    model = meta.get("model")
-    named = msgspec.structs.replace(role, name=model) if isinstance(model, str) and model else role
-    return msgspec.structs.replace(span, attributes=stated | span.attributes), named
+    span.attributes = {key: each for key, each in counts.items() if each is not None} | span.attributes
+    if isinstance(model := meta.get("model"), str):
+        span.title = model or span.title
 
 
 def _current_agent_of(span: RecordedSpan) -> str | None:
@@ -150,17 +140,15 @@ def _current_agent_of(span: RecordedSpan) -> str | None:
     return None
 
 
-def _with_arguments(span: RecordedSpan) -> RecordedSpan:
+def _unwrap_arguments(span: RecordedSpan) -> None:
     """Unwrap the arguments and the result of a tool's span."""
-    attributes = dict(span.attributes)
-    arguments: Any = parsed(attributes.get(semconv.INPUT))
+    arguments: Any = parsed(span.attributes.get(semconv.INPUT))
     named = arguments.get("kwargs") if isinstance(arguments, dict) and arguments.keys() <= _WRAPPING else None
     if isinstance(named, dict) and not arguments.get("args"):
-        attributes[semconv.INPUT] = {key: each for key, each in named.items() if key != "ctx"}
-    result: Any = parsed(attributes.get(semconv.OUTPUT))
+        span.attributes[semconv.INPUT] = {key: each for key, each in named.items() if key != "ctx"}
+    result: Any = parsed(span.attributes.get(semconv.OUTPUT))
     if isinstance(result, dict) and "raw_output" in result and "tool_name" in result:
-        attributes[semconv.OUTPUT] = result["raw_output"]
-    return msgspec.structs.replace(span, attributes=attributes)
+        span.attributes[semconv.OUTPUT] = result["raw_output"]
 
 
 def requested_calls(span: RecordedSpan) -> dict[str, tuple[str | None, Any]]:
@@ -176,32 +164,30 @@ def requested_calls(span: RecordedSpan) -> dict[str, tuple[str | None, Any]]:
     }
 
 
-def as_tool_call(
-    span: RecordedSpan, requested: dict[str, tuple[str | None, Any]], tool: str
-) -> tuple[RecordedSpan, str | None]:
-    """Replace the messages on a tool's span by its arguments and result; also return the call's id.
+def as_tool_call(span: RecordedSpan, requested: dict[str, tuple[str | None, Any]]) -> str | None:
+    """Replace the messages on a tool's span by its arguments and result; return the call's id.
 
     LangChain records a tool with one text argument as that text alone, without the argument's name, and with
     a message as output. The model call that requested it has the arguments, under the id that the message
     answers.
 
     Args:
-        span: A tool span.
-        requested: The calls that models requested before, by id.
-        tool: Name of the tool; it must match the request, because ids alone are not unique.
+        span: A tool span; changed.
+        requested: The calls that models requested before, by id; the name of the tool must match, because ids
+            alone are not unique.
     """
     message = _message(parsed(span.attributes.get(semconv.OUTPUT)))
     if message is None:
-        return span, None
+        return None
     call = text(message, "tool_call_id")
-    attributes = {**span.attributes, semconv.OUTPUT: message.get("content")}
     name, arguments = requested.get(call or "", (None, None))
     recorded = parsed(span.attributes.get(semconv.INPUT))
-    if name == tool and isinstance(arguments, dict) and not isinstance(recorded, dict):
-        attributes[semconv.INPUT] = arguments
-    failed = message.get("status") == "error"
-    why = span.error or (text(message, "content") or "" if failed else "")
-    return msgspec.structs.replace(span, attributes=attributes, failed=span.failed or failed, error=why), call
+    span.attributes[semconv.OUTPUT] = message.get("content")
+    if name == span.title and isinstance(arguments, dict) and not isinstance(recorded, dict):
+        span.attributes[semconv.INPUT] = arguments
+    if message.get("status") == "error":
+        span.failed, span.error = True, span.error or text(message, "content") or ""
+    return call
 
 
 def _message(output: Any) -> JsonObject | None:
@@ -213,29 +199,26 @@ def _message(output: Any) -> JsonObject | None:
 _PREFIX = "langgraph_"
 
 
-def graph_runs(spans: list[RecordedSpan], roles: list[SpanRole]) -> list[GraphRun]:
+def graph_runs(spans: Sequence[RecordedSpan]) -> list[GraphRun]:
     """LangGraph's metadata of each span; an empty list where no span has any.
 
     Args:
-        spans: The spans of one trace, by start; changed in place where a tool has a message instead of a
-            result.
-        roles: The classification of each; changed in place, because OpenInference marks everything with
-            "agent" in its name as an agent, and because tools that hand over are hand-offs, not calls.
+        spans: The spans of one trace, by start; changed where a tool has a message instead of a result, where
+            OpenInference marks something with "agent" in its name as an agent, and where tools hand over.
     """
     metadata = [_metadata(span) for span in spans]
     if not any(key.startswith(_PREFIX) for each in metadata for key in each):
         return []
     requested: dict[str, tuple[str | None, Any]] = {}
     runs = []
-    for index, (span, role, fields) in enumerate(zip(spans, roles, metadata, strict=True)):
-        calls = requested_calls(span) if role.kind == "llm" else {}
+    for span, fields in zip(spans, metadata, strict=True):
+        calls = requested_calls(span) if span.kind == "llm" else {}
         answers: str | None = None
-        if role.kind == "agent" and (fields or not role.name):
-            roles[index] = SpanRole("other", span.name)
-        elif role.kind == "tool":
-            spans[index], answers = as_tool_call(span, requested, role.name)
-            if is_handoff(role.name, fields):
-                roles[index] = msgspec.structs.replace(role, handoff=True)
+        if span.kind == "agent" and (fields or not span.title):
+            span.classify("other", span.name)
+        elif span.kind == "tool":
+            answers = as_tool_call(span, requested)
+            span.handoff = span.handoff or is_handoff(span.title, fields)
         requested |= calls
         runs.append(GraphRun.of(fields, requested=calls, call=answers))
     return runs

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from trivium.any_object import encode, plain_text
-from trivium.traces.trace import SpanKind
+from trivium.traces.trace import SpanKind, SpanUsage
 from trivium.values import JsonObject
 
 READ_AS: Final[dict[str, str]] = {}
@@ -256,7 +256,7 @@ NANOSECONDS = 10**9
 
 
 class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
-    """One span as it was recorded.
+    """One span as it was recorded, and what it is understood to be.
 
     Attributes:
         trace_id: Hexadecimal; spans with the same id form one trace.
@@ -271,6 +271,12 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
         events: Name and attributes of each; None where there are none.
         scope: Name of the instrumentation that recorded it, or empty.
         remote: Whether its parent is in another process.
+        kind: The kind of the span.
+        title: The agent, tool or model; empty for an agent without a name.
+        agent: The agent that did the work, if the span names one.
+        receiver: The receiving agent of a hand-off recorded as a tool call, if named.
+        handoff: Whether it is a hand-off recorded as a tool call.
+        usage: Tokens and cost, as far as they are counted here.
     """
 
     trace_id: str
@@ -285,6 +291,19 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
     events: list[tuple[str, JsonObject]] | None = None
     scope: str = ""
     remote: bool = False
+    kind: SpanKind = "other"
+    title: str = ""
+    agent: str | None = None
+    receiver: str | None = None
+    handoff: bool = False
+    usage: SpanUsage | None = None
+
+    def classify(
+        self, kind: SpanKind, title: str, agent: str | None = None, receiver: str | None = None
+    ) -> None:
+        """Say what it is; with a receiver, a hand-off."""
+        self.kind, self.title, self.agent = kind, title, agent
+        self.receiver, self.handoff = receiver, receiver is not None
 
 
 IS_REMOTE: Final = 0x300

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.contents import contents_of
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, PARTS_OF_TOKENS, RecordedSpan
@@ -73,29 +71,11 @@ _OUTPUT_FUNCTION = "running output function"
 """PydanticAI's span name of an output function, which it otherwise records like a tool."""
 
 
-class SpanRole(msgspec.Struct, frozen=True, gc=False):
-    """The kind, name and agent of a span.
-
-    Attributes:
-        kind: The kind of the span.
-        name: The agent, tool or model; empty for an agent without a name.
-        agent: The agent that did the work, if the span names one.
-        receiver: The receiving agent of a hand-off recorded as a tool call, if named.
-        handoff: Whether it is a hand-off recorded as a tool call.
-    """
-
-    kind: SpanKind
-    name: str
-    agent: str | None = None
-    receiver: str | None = None
-    handoff: bool = False
-
-
-def role_of(span: RecordedSpan) -> SpanRole:
-    """Classify a span by its own attributes."""
+def classify(span: RecordedSpan) -> None:
+    """Say what a span is by its own attributes."""
     attributes = span.attributes
     if not attributes:
-        return SpanRole("other", span.name)
+        return span.classify("other", span.name)
     operation = attributes.get(semconv.OPERATION)
     if attributes.get(semconv.FRAMEWORK) is None:
         kind = _NAMES.get(span.name)
@@ -111,7 +91,7 @@ def role_of(span: RecordedSpan) -> SpanRole:
     kind = attributes.get(semconv.TRACELOOP)
     if isinstance(kind, str) and kind:
         entity = text(attributes, semconv.ENTITY) or span.name
-        return SpanRole(_TRACELOOP.get(kind.lower(), "other"), entity)
+        return span.classify(_TRACELOOP.get(kind.lower(), "other"), entity)
     return _legacy(span)
 
 
@@ -130,46 +110,47 @@ def _by_marks(span: RecordedSpan, operation: str) -> SpanKind:
     return "agent" if "agent" in operation and text(attributes, *_AGENT_NAMES) else "other"
 
 
-def _genai(span: RecordedSpan, kind: SpanKind) -> SpanRole:
+def _genai(span: RecordedSpan, kind: SpanKind) -> None:
     attributes = span.attributes
     agent = text(attributes, *_AGENT_NAMES)
     if kind == "tool":
         tool = text(attributes, semconv.TOOL) or _after(span.name, "execute_tool ")
         if _is_output_function(span) or tool.startswith(_MERGED):
-            return SpanRole("other", tool or span.name, agent)
-        return SpanRole("tool", tool or text(attributes, semconv.SOURCE) or span.name, agent)
+            return span.classify("other", tool or span.name, agent)
+        return span.classify("tool", tool or text(attributes, semconv.SOURCE) or span.name, agent)
     if kind == "llm":
-        return SpanRole("llm", _model(span), agent)
+        return span.classify("llm", _model(span), agent)
     if kind == "agent" and text(attributes, semconv.TRACELOOP) not in _STEPS:
-        return SpanRole("agent", agent or _after(span.name, "invoke_agent "))
-    return SpanRole("other", span.name, None if sets_up(span) else agent)
+        return span.classify("agent", agent or _after(span.name, "invoke_agent "))
+    return span.classify("other", span.name, None if sets_up(span) else agent)
 
 
-def _openinference(span: RecordedSpan, kind: SpanKind) -> SpanRole:
+def _openinference(span: RecordedSpan, kind: SpanKind) -> None:
     attributes = span.attributes
     if kind == "agent":
         name = text(attributes, semconv.AGENT, semconv.NODE)
         if name is None and span.scope.endswith(".smolagents"):
             name = span.name.removesuffix(".run")  # "boss.run" is the run of the agent "boss"
-        return SpanRole("agent", name or "")
+        return span.classify("agent", name or "")
     if kind == "tool":
         name = text(attributes, semconv.TOOL) or span.name
-        receiver = _after(name, _HANDOFF) or None
-        return SpanRole("tool", name, None, receiver, receiver is not None)
-    return SpanRole(kind, _model(span) if kind == "llm" else span.name)
+        return span.classify("tool", name, receiver=_after(name, _HANDOFF) or None)
+    return span.classify(kind, _model(span) if kind == "llm" else span.name)
 
 
-def _legacy(span: RecordedSpan) -> SpanRole:
+def _legacy(span: RecordedSpan) -> None:
     """Classify a span without a kind by the other attributes that it has."""
     attributes = span.attributes
     tool = text(attributes, semconv.TOOL)
     agent = text(attributes, semconv.AGENT, semconv.LEGACY_AGENT)
     if tool:
-        return SpanRole("other" if _is_output_function(span) else "tool", tool, agent)
+        return span.classify("other" if _is_output_function(span) else "tool", tool, agent)
     if any(mark in attributes for mark in _MODEL_MARKS):
-        return SpanRole("llm", _model(span), agent)
+        return span.classify("llm", _model(span), agent)
     legacy_agent = text(attributes, semconv.LEGACY_AGENT)
-    return SpanRole("agent", legacy_agent) if legacy_agent else SpanRole("other", span.name, agent)
+    if legacy_agent:
+        return span.classify("agent", legacy_agent)
+    return span.classify("other", span.name, agent)
 
 
 def _is_output_function(span: RecordedSpan) -> bool:
@@ -251,34 +232,27 @@ def error_of(span: RecordedSpan) -> str:
     return text(span.attributes, semconv.ERROR_TYPE) or ""
 
 
-def spans_of(
-    ordered: Sequence[RecordedSpan],
-    roles: Sequence[SpanRole],
-    usages: Sequence[SpanUsage | None],
-    origin: int,
-) -> list[Span]:
+def spans_of(ordered: Sequence[RecordedSpan], origin: int) -> list[Span]:
     """Make the spans of a trace; a span inherits the agent of a parent listed before it.
 
     Args:
-        ordered: The recorded spans of one trace, by start.
-        roles: The classification of each.
-        usages: Tokens and cost of each, as far as they are counted there.
+        ordered: The recorded spans of one trace, by start, classified.
         origin: Unix time of the trace's start, in nanoseconds.
     """
     made: list[Span] = []
     known = {span.id for span in ordered}
     callers: dict[str, str | None] = {}
-    for span, role, usage in zip(ordered, roles, usages, strict=True):
+    for span in ordered:
         id_, parent, start, end = span.id, span.parent, span.start, span.end
-        kind, name, handoff = role.kind, role.name, role.handoff
+        kind, name, handoff = span.kind, span.title, span.handoff
         caller = None if parent is None else callers.get(parent)
-        agent = name if kind == "agent" else role.agent or caller
+        agent = name if kind == "agent" else span.agent or caller
         callers[id_] = name if kind == "agent" else caller
         failed = _failed(span)
         retrieval = kind == "tool" and _retrieves(span)
         reranking = retrieval and text(span.attributes, semconv.OPENINFERENCE) == "RERANKER"
         marked = failed or handoff or retrieval
-        input_, output = contents_of(span, kind, outermost=parent not in known)
+        input_, output = contents_of(span, outermost=parent not in known)
         made.append(
             Span(
                 id=id_,
@@ -291,7 +265,7 @@ def spans_of(
                 ok=None if end is None else not failed,
                 input=input_,
                 output=output,
-                usage=usage,
+                usage=span.usage,
                 attributes=_extra(span, failed, handoff=handoff, retrieval=retrieval, reranking=reranking)
                 if marked
                 else {},
