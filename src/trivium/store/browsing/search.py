@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Select, cast, literal_column, select
+from sqlalchemy import Connection, Select, cast, func, literal_column, select
 from sqlalchemy.dialects.postgresql import TSQUERY
 
 from trivium.safe_text import sanitise
@@ -23,8 +23,11 @@ from trivium.store.store import Store
 
 __all__ = ["COUNTED", "Excerpt", "Found", "Hit", "Piece", "search"]
 
-COUNTED: Final = 1_000
+COUNTED: Final = 100
 """Attempts that have the words are counted up to here."""
+
+NEWEST: Final = (64, 8, 1)
+"""Parts of all attempts, the newest ones, in which PostgreSQL looks one after another."""
 
 QUERY_CHARACTERS: Final = 10_000
 READ_AT_ONCE: Final = 40
@@ -142,15 +145,14 @@ def search(
     if not looked_for.chunks or not has_index(store):
         return Found(progress=progress, words=bool(looked_for.chunks), left_out=looked_for.left_out)
     phrases = any(chunk.phrase for chunk in looked_for.chunks)
-    numbers = _Numbers(looked_for, run)
     hits: list[Hit] = []
     at = None if before is None else min(int(before), _LARGEST)
     following: int | None = None
     with explain_errors(store.engine), store.engine.connect() as connection:
-        total = numbers.count(connection)
+        numbers = _Numbers(connection, looked_for, run)
         read = 0
         while True:
-            page = numbers.page(connection, at, min(READ_AT_ONCE, limit + 1) if not phrases else READ_AT_ONCE)
+            page = numbers.page(at, min(READ_AT_ONCE, limit + 1) if not phrases else READ_AT_ONCE)
             for number, hit in _hits(connection, page, looked_for, store=store.name):
                 if len(hits) == limit:
                     following = at
@@ -165,8 +167,8 @@ def search(
         following = at
     return Found(
         hits=tuple(hits),
-        total=min(total, COUNTED),
-        more=total > COUNTED,
+        total=min(numbers.count, COUNTED),
+        more=numbers.count > COUNTED,
         phrases=phrases,
         left_out=looked_for.left_out,
         progress=progress,
@@ -177,30 +179,44 @@ def search(
 class _Numbers:
     """Asks the index which attempts have the words."""
 
-    def __init__(self, looked_for: Wanted, run: RunRecord | None) -> None:
+    def __init__(self, connection: Connection, looked_for: Wanted, run: RunRecord | None) -> None:
+        self._connection = connection
         self._looked_for = looked_for
         self._range = None if run is None else numbers_of_run(run.number)
-        self._all: list[int] | None = None
+        self._first = self._newest(None, COUNTED + 1)
 
-    def page(self, connection: Connection, before: int | None, limit: int) -> list[int]:
+    @property
+    def count(self) -> int:
+        """How many there are, up to one more than ``COUNTED``."""
+        return len(self._first)
+
+    def page(self, before: int | None, limit: int) -> list[int]:
         """The next numbers, falling."""
-        if self._all is not None:
-            return [number for number in self._all if before is None or number < before][:limit]
-        query, key = self.query(connection.dialect.name)
+        known = [number for number in self._first if before is None or number < before][:limit]
+        return known if len(known) == limit or self.count <= COUNTED else self._newest(before, limit)
+
+    def _newest(self, before: int | None, limit: int) -> list[int]:
+        """The highest numbers below one, falling.
+
+        PostgreSQL would read either all attempts in order or each one that has a rare word, wherever it
+        lies: it looks among the newest ones first.
+        """
+        query, key = self.query(self._connection.dialect.name)
+        query = query.order_by(key.desc()).limit(limit)
         if before is not None:
             query = query.where(key < before)
-        return list(connection.execute(query.order_by(key.desc()).limit(limit)).scalars())
-
-    def count(self, connection: Connection) -> int:
-        """How many there are, up to one more than ``COUNTED``; without more, they are all known from now on.
-
-        Asked for the last few of a word that hardly any has, PostgreSQL would read all attempts in order.
-        """
-        query, _ = self.query(connection.dialect.name)
-        found = connection.execute(query.limit(COUNTED + 1)).scalars().all()
-        if len(found) <= COUNTED:
-            self._all = sorted(found, reverse=True)
-        return len(found)
+        if self._connection.dialect.name == "sqlite":
+            return list(self._connection.execute(query).scalars())
+        ends = select(func.coalesce(func.min(key), 0), func.coalesce(func.max(key), 0))
+        first, last = self._range or self._connection.execute(ends).one()
+        last = last if before is None else min(last, before)
+        found: list[int] = []
+        for part in NEWEST:
+            newest = query.where(key >= last - (last - first) // part)
+            found = list(self._connection.execute(newest).scalars())
+            if len(found) == limit:
+                break
+        return found
 
     def query(self, dialect: str) -> tuple[Select[Any], Any]:
         """The query of the numbers, and the column that holds them."""

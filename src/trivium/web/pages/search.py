@@ -7,7 +7,7 @@ from litestar import Request, Response, get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
-from trivium.store.browsing.search import COUNTED, Hit, search
+from trivium.store.browsing.search import Hit, search
 from trivium.store.records import RunRecord
 from trivium.web.pages.site import Form, Site, run_of, table_export
 
@@ -56,7 +56,6 @@ def routes(site: Site) -> list[Any]:
             asked=bool(q.strip()),
             chosen={"q": q, "run": run},
             later=before is not None,
-            counted=COUNTED,
             exported=EXPORTED,
             field_words=FIELD_WORDS,
         )
