@@ -107,6 +107,21 @@ def test_the_least_difference_is_found_with_the_power_of_the_t_test():
     assert detectable(0.02, 1) == inf
 
 
+@pytest.mark.parametrize("groups", [2, 3])
+def test_few_groups_have_the_critical_values_of_their_degrees_of_freedom(groups):
+    student = stats.t(groups - 1)
+    assert detectable(0.02, groups) == pytest.approx(0.02 * (student.ppf(0.975) + student.ppf(0.8)))
+
+
+def test_groups_of_unequal_sizes_weigh_more_in_the_variance_of_a_mean():
+    sizes = np.array([1, 2, 9])
+    group = np.repeat(np.arange(3), sizes)
+    values = np.random.default_rng(8).normal(0, 0.1, 12) + np.array([0.0, 1.0, 2.0])[group]
+    found = variance_components(values, np.arange(12), group)
+    of_groups = found.between_groups * (sizes**2).sum() / 12**2
+    assert found.of_mean(3, cases_per_group=4) == pytest.approx(of_groups + found.between_cases / 12)
+
+
 def test_the_fewest_groups_are_the_fewest():
     components = variance_components(*drawn(np.random.default_rng(6), 40, 4, 3))
     needed = groups_by_t(components, 0.05, cases_per_group=4, repeats=2)
