@@ -19,7 +19,7 @@ from trivium.monitor.monitored import Monitored
 from trivium.monitor.otlp import MONITOR_ATTRIBUTE
 from trivium.store.export.otlp import EVENT, results, send
 from trivium.store.live_alerts import locked_state
-from trivium.store.live_samples import Sample, last_sample, samples_of
+from trivium.store.live_samples import Sample, case_of_trace, last_sample, samples_of
 from trivium.store.store import Store
 from trivium.traces.trace import Trace
 from trivium.traces.writers.otlp import TraceToExport, resource, resource_spans
@@ -131,7 +131,9 @@ class EventSender(Loop):
         for number in sorted({each.run for each in samples}):
             if number not in runs:
                 continue
-            by_case = {_case(each): each for each in samples if each.run == number}
+            by_case = {
+                case_of_trace(each.trace, each.version): each for each in samples if each.run == number
+            }
             positions = [each.position for each in by_case.values()]
             for case, _, evaluation in self._store.views(runs[number], positions=positions):
                 sample = by_case[case.id]
@@ -147,11 +149,6 @@ class EventSender(Loop):
                     },
                     events=[(EVENT, fields) for fields in results(runs[number], evaluation)],
                 )
-
-
-def _case(sample: Sample) -> str:
-    """The id of a sample's case, as the scorer gave it."""
-    return sample.trace if sample.version == 1 else f"{sample.trace}#{sample.version}"
 
 
 def _read(body: str) -> _Sent:

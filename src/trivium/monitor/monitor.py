@@ -17,7 +17,7 @@ from trivium.monitor.sampling import draw
 from trivium.monitor.tracing import listen, stop_listening
 from trivium.monitor.watching import watched
 from trivium.store.connection import DEFAULT_URL
-from trivium.store.live_samples import Sample, latest_samples, samples_of
+from trivium.store.live_samples import RecentSamples, Sample
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import StatusThresholds
 from trivium.suites.suite import Suite
@@ -224,17 +224,8 @@ class Monitor:
 
     def _recorded(self, trace_id: str, trace: Trace, now: float) -> Recorded:
         made = interaction_of_trace(trace, trace_id=trace_id, now=now)
-        return Recorded(
-            time=made.time,
-            input=made.input,
-            output=made.output,
-            seconds=made.seconds,
-            trace=trace,
-            tags=made.tags,
-            version=made.version or self._version,
-            service=made.service or self._service,
-            session=made.session,
-        )
+        version, service = made.version or self._version, made.service or self._service
+        return msgspec.structs.replace(made, version=version, service=service)
 
     def sample_and_evaluate(
         self, query: Any, output: Any, *, trace: Trace | None = None, tags: Sequence[str] = ()
@@ -278,25 +269,22 @@ class Monitor:
         Raises:
             StoreError: If the store cannot be read.
         """
-        from trivium.monitor.windows import status_of_mean
+        from trivium.monitor.status import window_samples
+        from trivium.monitor.windows import COMPOSITE, PASS_RATE, Columns, status_of_mean
 
-        settings, name = self._settings, self._monitored.name
+        settings = self._settings
         with Store(self._url) as store:
-            if settings.window_samples is not None:
-                samples = latest_samples(store, name, settings.window_samples)
-            else:
-                samples = samples_of(store, name, since=self._clock() - settings.window)
-        passed = [(float(each.passed), each.probability) for each in samples if each.passed is not None]
-        scores = [(each.score, each.probability) for each in samples if each.score is not None]
-        if not passed:
+            recent = RecentSamples(store, self._monitored.name)
+            samples, _ = window_samples(recent, settings, self._clock())
+        columns = Columns(samples, (PASS_RATE, COMPOSITE))
+        pass_rate, number = columns.plain_mean(PASS_RATE)
+        if pass_rate is None:
             return {"status": "insufficient_data"}
-        pass_rate = _weighted(passed)
-        thresholds = settings.figures.get("pass_rate", StatusThresholds())
         return {
-            "sample_count": len(passed),
+            "sample_count": number,
             "pass_rate": pass_rate,
-            "average_score": _weighted(scores) if scores else None,
-            "status": status_of_mean(pass_rate, thresholds),
+            "average_score": columns.plain_mean(COMPOSITE)[0],
+            "status": status_of_mean(pass_rate, settings.figures.get(PASS_RATE, StatusThresholds())),
         }
 
     def flush(self, timeout: float | None = None, *, scored: bool = False) -> bool:
@@ -323,11 +311,6 @@ class Monitor:
         if self._listens:
             stop_listening()
         self._recorder.close(timeout)
-
-
-def _weighted(values: Sequence[tuple[float, float]]) -> float:
-    """Mean of values, each weighted by the inverse of its probability (Hájek)."""
-    return sum(value / probability for value, probability in values) / sum(1 / each for _, each in values)
 
 
 def _as_dict(sample: Sample) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from threading import Lock
 
-from trivium.monitor.interaction import Interaction, Recorded, encode_recorded
+from trivium.monitor.interaction import Interaction, encode_recorded
 from trivium.store.live_counts import HOUR, count_in_hour
 from trivium.store.live_records import Choice, RecordedTrace
 from trivium.store.live_samples import recent_confidences
@@ -187,10 +187,9 @@ def choices(samplers: Sequence[Sampler], interaction: Interaction) -> list[Choic
 
 def recorded_trace(interaction: Interaction, samplers: Sequence[Sampler]) -> RecordedTrace:
     """An interaction as an application would have recorded it, with what each monitor does."""
-    fields = {name: getattr(interaction, name) for name in Recorded.__struct_fields__}
     return RecordedTrace(
         trace_id=interaction.trace_id,
-        body=encode_recorded(Recorded(**fields)),
+        body=encode_recorded(interaction),
         service=interaction.service,
         choices=choices(samplers, interaction),
     )
