@@ -1,20 +1,20 @@
 """Reads, locks and writes the rows that received spans change."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Update, bindparam, select, update
+from sqlalchemy import Connection, Dialect, RowMapping, bindparam, select, update
 
 from trivium.store import schema
-from trivium.store.connection import insert_into
+from trivium.store.connection import insert_into, insert_many
 from trivium.store.live_records import Batch, ReceivedSpan, RecordedTrace, TraceBounds
 from trivium.values import batched
 
 _ROWS_AT_ONCE = 400
 
-_FIXED = ("number", "trace", "version", "first")
-_CHANGED = ("state", "last", "opened", "due", "root", "spans", "size", "service", "late", "cut")
+_FIXED = ("number", "trace", "first")
+_CHANGED = ("version", "state", "last", "opened", "due", "root", "spans", "size", "service", "late", "cut")
 
 
 class TraceRow:
@@ -62,6 +62,13 @@ class TraceRow:
         if self.root or self.cut or self.spans >= bounds.max_spans:
             self.due = min(self.due, now + bounds.quiet)
 
+    def record(self, recorded: RecordedTrace, now: float) -> None:
+        """Note that an application recorded it itself, which completes it."""
+        self.late = self.version > 0
+        self.version += 1
+        self.state, self.root, self.last = "complete", True, now
+        self.size, self.service = len(recorded.body), recorded.service
+
 
 def locked_rows(connection: Connection, traces: Sequence[str], now: float) -> dict[str, TraceRow]:
     """Lock the rows of traces; rows that are missing are made.
@@ -95,22 +102,7 @@ def _locked(connection: Connection, traces: Sequence[str]) -> dict[str, TraceRow
 
 
 def _new_row(trace: str, now: float) -> dict[str, object]:
-    return {
-        "trace": trace,
-        "state": "open",
-        "version": 0,
-        "first": now,
-        "last": now,
-        "opened": now,
-        "due": now,
-        "root": False,
-        "spans": 0,
-        "size": 0,
-        "service": None,
-        "late": False,
-        "body": None,
-        "cut": 0,
-    }
+    return {"trace": trace, **dict.fromkeys(("first", "last", "opened", "due"), now)}
 
 
 def known_keys(
@@ -154,43 +146,22 @@ def insert_resources(connection: Connection, batches: Iterable[Batch], used: Ite
     """
     wanted = {half for pair in used for half in (pair[:16], pair[16:])}
     bodies = {id_: body for batch in batches for id_, body in batch.resources.items() if id_ in wanted}
-    if bodies:
-        statement = insert_into(connection.dialect.name, schema.live_resources).on_conflict_do_nothing()
-        connection.execute(statement, [{"id": id_, "body": body} for id_, body in sorted(bodies.items())])
+    rows = [{"id": id_, "body": body} for id_, body in sorted(bodies.items())]
+    insert_many(connection, schema.live_resources, rows, unless_there=True)
 
 
-def update_rows(connection: Connection, rows: Iterable[TraceRow]) -> None:
-    """Store what has changed in rows."""
-    names = ("number", *_CHANGED)
-    values = [{f"new_{name}": getattr(row, name) for name in names} for row in rows]
-    if values:
-        connection.execute(_update(), values)
-
-
-def complete_rows(connection: Connection, numbers: Iterable[int]) -> None:
-    """Mark traces complete."""
-    values = [{"new_number": number} for number in sorted(numbers)]
-    if values:
-        connection.execute(_complete(), values)
-
-
-def record_rows(
-    connection: Connection, rows: Mapping[str, TraceRow], recorded: Mapping[str, RecordedTrace], now: float
+def update_rows(
+    connection: Connection, rows: Iterable[TraceRow], bodies: Mapping[str, bytes] | None = None
 ) -> None:
-    """Store what an application recorded itself, as complete traces."""
-    values = [
-        {
-            "new_number": row.number,
-            "new_last": now,
-            "new_body": recorded[trace].body,
-            "new_size": len(recorded[trace].body),
-            "new_service": recorded[trace].service,
-            "new_late": row.version > 0,
-        }
-        for trace, row in rows.items()
-    ]
+    """Store what has changed in rows, and the records of an application by trace, if there are any."""
+    names = _CHANGED if bodies is None else (*_CHANGED, "body")
+    values: list[dict[str, object]] = []
+    for row in rows:
+        values.append({f"new_{name}": getattr(row, name) for name in ("number", *_CHANGED)})
+        if bodies is not None:
+            values[-1]["new_body"] = bodies[row.trace]
     if values:
-        connection.execute(_record(), values)
+        connection.exec_driver_sql(_update(connection.dialect, names), values)
 
 
 def earlier_jobs(connection: Connection, traces: Iterable[str]) -> dict[tuple[str, str], Mapping[Any, Any]]:
@@ -213,25 +184,9 @@ def insert_jobs(connection: Connection, jobs: Sequence[Mapping[str, Any]]) -> No
         connection.execute(statement, jobs)
 
 
-@cache
-def _update() -> Update:
-    return _changing(*_CHANGED)
-
-
-@cache
-def _complete() -> Update:
-    return _changing().values(state="complete", version=schema.live_traces.c.version + 1)
-
-
-@cache
-def _record() -> Update:
-    return _changing("last", "body", "size", "service", "late").values(
-        state="complete", version=schema.live_traces.c.version + 1, root=True
-    )
-
-
-def _changing(*names: str) -> Update:
-    """A statement that sets columns of the trace with a number to parameters ``new_…``."""
+@lru_cache
+def _update(dialect: Dialect, names: Sequence[str]) -> str:
+    """Set columns of the trace with a number to parameters; as text, which SQLAlchemy need not process."""
     table = schema.live_traces
     statement = update(table).where(table.c.number == bindparam("new_number"))
-    return statement.values({name: bindparam(f"new_{name}") for name in names}) if names else statement
+    return str(statement.values({name: bindparam(f"new_{name}") for name in names}).compile(dialect=dialect))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Dialect, RowMapping, bindparam, func, select
+from sqlalchemy import Connection, Dialect, RowMapping, bindparam, func, select, update
 
 from trivium.store import schema
 from trivium.store.connection import begin_writing, check_file_exists, explain_errors, fetched, insert_many
@@ -30,13 +30,11 @@ from trivium.store.live_records import (
     TraceBounds,
 )
 from trivium.store.live_rows import (
-    complete_rows,
     earlier_jobs,
     insert_jobs,
     insert_resources,
     known_keys,
     locked_rows,
-    record_rows,
     update_rows,
 )
 from trivium.store.store import Store
@@ -276,7 +274,8 @@ class LiveTraces:
                     counts["", "failed", "unreadable"] += choices is None
                     kept = _kept(row["trace"], choices or (), earlier)
                     jobs += _jobs(row["trace"], row["version"] + 1, kept, now, counts)
-            complete_rows(connection, unchanged)
+            completed = update(table).where(table.c.number.in_(unchanged))
+            connection.execute(completed.values(state="complete", version=table.c.version + 1))
             insert_jobs(connection, jobs)
             add_counts(connection, counts, now)
             connection.commit()
@@ -321,7 +320,8 @@ class LiveTraces:
             for trace, each in latest.items():
                 kept = _kept(trace, each.choices, earlier)
                 jobs += _jobs(trace, rows[trace].version + 1, kept, now, counted)
-            record_rows(connection, rows, latest, now)
+                rows[trace].record(each, now)
+            update_rows(connection, rows.values(), {trace: each.body for trace, each in latest.items()})
             insert_jobs(connection, jobs)
             add_counts(connection, counted, now)
 

@@ -213,17 +213,17 @@ live_traces = Table(
     metadata,
     Column("number", _Number, primary_key=True, autoincrement=True),
     Column("trace", String(64), nullable=False, unique=True),
-    Column("state", String(12), nullable=False),  # open, complete
-    Column("version", Integer, nullable=False),  # how often it has been completed
+    Column("state", String(12), nullable=False, default="open"),  # or complete
+    Column("version", Integer, nullable=False, default=0),  # how often it has been completed
     Column("first", Double, nullable=False),  # when its first span was received
     Column("last", Double, nullable=False),  # when its last span was received
     Column("opened", Double, nullable=False),  # when it was opened: at first, or when a span came late
     Column("due", Double, nullable=False),  # when it is complete if nothing more comes
-    Column("root", Boolean, nullable=False),  # whether its root has ended
-    Column("spans", Integer, nullable=False),
-    Column("size", BigInteger, nullable=False),
+    Column("root", Boolean, nullable=False, default=False),  # whether its root has ended
+    Column("spans", Integer, nullable=False, default=0),
+    Column("size", BigInteger, nullable=False, default=0),
     Column("service", Text),
-    Column("late", Boolean, nullable=False),  # whether a span came after it was complete
+    Column("late", Boolean, nullable=False, default=False),  # whether a span came after it was complete
     Column("body", LargeBinary),  # what the application recorded itself, as JSON
     Column("cut", Integer, nullable=False, server_default="0"),  # spans refused, because it is too large
     Index("ix_live_traces_due", "state", "due"),
