@@ -12,16 +12,6 @@ from trivium.traces.trace import Span, Trace
 HOSTILE = "<script>alert(1)</script>|`x`\x1b[31m\u202e@all\n# head\n\n</details> **b** &amp;"
 
 
-class InMemory:
-    """Gives the cases as a reader of stores would."""
-
-    def __init__(self, cases: list[MovedCase]) -> None:
-        self.cases = {each.change.case: each for each in cases}
-
-    def read(self, changes: Any) -> Any:
-        return (self.cases[change.case] for change in changes)
-
-
 def calls(*names: str) -> Trace:
     """A trace with these tool calls, each named ``tool argument``."""
     spans = (
@@ -78,7 +68,7 @@ def moved_cases(*cases: MovedCase) -> MovedCases:
         worse=len(cases) - better,
         changes=tuple(each.change for each in cases),
     )
-    found.__dict__["reader"] = InMemory(list(cases))
+    found.__dict__["reader"] = lambda places: [cases[place] for place in places]
     return found
 
 

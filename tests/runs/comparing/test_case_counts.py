@@ -21,7 +21,7 @@ def run_of(store, answers, version=None, *, suite=None, **options):
 def counts_of(base, head, name="pass_rate"):
     methods = Methods()
     left, right = ScoredRun.of(base, methods), ScoredRun.of(head, methods)
-    pairing = Pairing(left, right, clusters={case: case for case in right.cases})
+    pairing = Pairing(left, right, clusters={case: case for case in right.names})
     earlier = earlier_runs(base, head)
     return case_counts(left, right, pairing, methods, name, earlier=earlier)
 

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from tests.runs.comparing.told_runs import compared
 from trivium.metrics.evaluation import Composite
-from trivium.runs.comparing.pairing import WHOLE, CaseNumbers, CasePositions, Methods, Pairing, ScoredRun
+from trivium.runs.comparing.pairing import (
+    ABSENT,
+    WHOLE,
+    Methods,
+    Numbers,
+    Pairing,
+    ScoredRun,
+    code_of,
+    numbers_of,
+    repeats_of,
+)
 from trivium.store.records import EvaluationOutline, ScoreOutline
 from trivium.suites.settings import Settings
 
@@ -73,7 +83,8 @@ def test_values_by_case_and_counts_are_those_computed_plainly(base, head, reduce
     if not (base and head):
         return
     clusters = {case: case for case, _ in [*base, *head]}
-    pairing = Pairing(left, right, clusters=clusters, absent=lacking)
+    codes = np.array([code_of(methods.cases[case], repeat) for case, repeat in lacking], np.int64)
+    pairing = Pairing(left, right, clusters=clusters, absent=codes)
     found = pairing.reduced(METRIC, same_method=same_method)
 
     cases = list(dict.fromkeys(case for case, _ in sorted_as(both, head) + sorted_as(lacking, head, base)))
@@ -112,7 +123,8 @@ def test_values_by_case_and_counts_are_those_computed_plainly(base, head, reduce
         missing,
         one_sided,
     )
-    named = {(methods.named(a), methods.named(b)): count for (a, b), count in found.unlike.items()}
+    names = methods.numbers.names
+    named = {(names[a], names[b]): count for (a, b), count in found.unlike.items()}
     assert named == dict(unlike)
     assert pairing.attempts == len(both)
     if missing:
@@ -133,12 +145,23 @@ def sorted_table(cases):
 def test_rows_are_found_by_case_and_repeat(first, second):
     methods = Methods()
     scored(second, methods)  # has numbered some of the cases before
-    rows = scored(first, methods).rows
-    assert dict(rows) == {key: row for row, key in enumerate(sorted_table(first))}
-    assert [key for key in table(second) if key in rows] == [
-        key for key in table(second) if key in table(first)
+    one, other = scored(first, methods), scored(second, methods)
+
+    def rows(keys):
+        return one.find(
+            np.array([code_of(methods.cases[case], repeat) for case, repeat in keys], np.int64)
+        ).tolist()
+
+    assert rows(sorted_table(first)) == list(range(one.attempts))
+    assert [row == ABSENT for row in rows(table(second))] == [
+        key not in table(first) for key in table(second)
     ]
-    assert ("never seen", 0) not in rows
+    assert rows([("never seen", 0)]) == [ABSENT]
+    assert one.lacking(other).tolist() == [
+        code_of(methods.cases[case], repeat)
+        for case, repeat in sorted_table(first)
+        if (case, repeat) not in table(second)
+    ]
 
 
 @given(attempts, st.sets(st.sampled_from([f"q{at}" for at in range(8)])))
@@ -151,20 +174,22 @@ def test_only_the_named_cases_are_paired(cases, only):
 
 
 def test_cases_are_found_at_their_positions_in_a_suite_with_gaps():
-    positions = CasePositions(CaseNumbers())
-    for position, case in ((2, "b"), (2, "b"), (5, "a")):
-        positions.add(position, case)
-    assert list(positions) == ["b", "a"]
-    assert [positions.at(position) for position in range(7)] == [None, None, "b", None, None, "a", None]
-    assert [positions.of(case) for case in ("a", "b")] == [5, 2]
+    outlines = [
+        (position, EvaluationOutline(case=case, repeat=repeat, scores={}, composite=Composite(value=None)))
+        for position, case, repeat in ((2, "b", 0), (2, "b", 1), (5, "a", 0))
+    ]
+    run = ScoredRun(Settings(metrics=("jaccard",)), outlines, Methods())
+    assert list(run.names) == ["b", "a"]
+    assert run.positions_of(["a", "b"]).tolist() == [5, 2]
 
 
 def test_a_code_stands_for_a_case_and_a_repeat():
-    numbers = CaseNumbers()
+    numbers = Numbers()
     keys = [("a", 0), ("b", WHOLE), ("a", 2**31), ("b", 0), ("a", WHOLE)]
-    codes = [numbers.code(*key) for key in keys]
+    codes = np.array([code_of(numbers[case], repeat) for case, repeat in keys])
     assert len(set(codes)) == len(keys)
-    assert [numbers.key(code) for code in codes] == keys
+    named = [numbers.names[number] for number in numbers_of(codes)]
+    assert list(zip(named, repeats_of(codes), strict=True)) == keys
 
 
 def test_a_run_of_known_cases_takes_few_bytes_an_attempt():
@@ -176,7 +201,7 @@ def test_a_run_of_known_cases_takes_few_bytes_an_attempt():
     second = scored(cases, methods)
     taken = tracemalloc.get_traced_memory()[0] / len(cases)
     tracemalloc.stop()
-    assert len(first.rows) == len(second.rows) == len(cases)
+    assert first.attempts == second.attempts == len(cases)
     assert taken < 80
 
 

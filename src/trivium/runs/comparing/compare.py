@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import Unpack
 
 import numpy as np
@@ -45,10 +46,10 @@ from trivium.runs.comparing.moved_cases import (
     FIXED,
     SAME,
     STATES,
-    CaseReader,
     ChangeColumns,
     MovedCases,
     case_states,
+    reader_of,
 )
 from trivium.runs.comparing.pairing import (
     WHOLE,
@@ -56,6 +57,7 @@ from trivium.runs.comparing.pairing import (
     PairedScores,
     Pairing,
     ScoredRun,
+    chosen_of,
     numbers_of,
     repeats_of,
 )
@@ -124,8 +126,8 @@ def compare(
         reason=decision.verdict.reason,
         decided_by=decided_by,
         metrics=decision.deltas,
-        only_base=tuple(left.cases.lacking(right.cases)),
-        only_head=tuple(right.cases.lacking(left.cases)),
+        only_base=_only(left, right),
+        only_head=_only(right, left),
         unpaired={
             "base": left.attempts - pair.pairing.attempts,
             "head": right.attempts - pair.pairing.attempts,
@@ -407,7 +409,7 @@ def _about_runs(
                 f"{len(side.cases):,}, and its interval supposes that their number was set beforehand"
             )
     for word, ours, theirs in (("base", left, right), ("head", right, left)):
-        alone = int(np.count_nonzero(repeats_of(ours.rows.lacking(theirs.rows)) != WHOLE))
+        alone = int(np.count_nonzero(repeats_of(ours.lacking(theirs)) != WHOLE))
         if alone:
             yield f"{alone:,} of {ours.attempts:,} attempts of {word} have no counterpart and take no part"
     for word, ours, theirs in (("base", left, right), ("head", right, left)):
@@ -464,20 +466,20 @@ def _nothing_in_common(base: Run, head: Run) -> str:
 def clusters_of(run: Run, scored: ScoredRun, *, lacking: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the id and cluster of every case with an attempt; of every case if ``lacking``."""
     groups = run.store.groups(run.record.suite, scored.settings.group)
+    cases = (case.id for case in run.cases()) if lacking else scored.names
+    if not lacking:
+        asked = np.zeros(scored.positions.max(initial=-1) + 1, np.bool_)
+        asked[scored.positions] = True
+        groups = compress(groups, asked)
     known: dict[str, str] = {}
-    for case, cluster in (
-        zip((case.id for case in run.cases()), groups, strict=True)
-        if lacking
-        else ((scored.cases.at(position), cluster) for position, cluster in enumerate(groups))
-    ):
-        if case is not None:
-            # Equal names are one text in memory.
-            yield case, case if cluster == case else known.setdefault(cluster, cluster)
+    for case, cluster in zip(cases, groups, strict=True):
+        # Equal names are one text in memory.
+        yield case, case if cluster == case else known.setdefault(cluster, cluster)
 
 
 def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> Ints:
     """Return the codes of the attempts that the other run has and this one should have but lacks."""
-    alone = other.rows.lacking(own.rows)
+    alone = other.lacking(own)
     if run.record.kind == "human":
         return alone[:0]
     repeats = repeats_of(alone)
@@ -485,10 +487,14 @@ def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> Ints:
     if not alone.size:
         return alone
     # A run that stopped when it was decided lacks nothing of the cases that it did not ask.
-    ids = own.cases if own.settings.until_decided else (case.id for case in run.cases())
-    due = np.zeros(len(own.case_numbers.names), np.bool_)
-    due[[number for number in map(own.case_numbers.known, ids) if number is not None]] = True
-    return alone[due[numbers_of(alone)]]
+    ids = own.names if own.settings.until_decided else (case.id for case in run.cases())
+    return alone[chosen_of(own.case_numbers, ids)[numbers_of(alone)]]
+
+
+def _only(own: ScoredRun, other: ScoredRun) -> tuple[str, ...]:
+    """The cases that another run has no attempt of, in suite order."""
+    alone = own.cases[np.isin(own.cases, other.cases, invert=True)]
+    return tuple(own.case_numbers.names[number] for number in alone)
 
 
 def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> Iterator[str]:
@@ -496,7 +502,8 @@ def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> It
     for name, figure in figures.items():
         if name != "composite" and figure.wholly_unlike:
             (ours, theirs), count = figure.unlike.most_common(1)[0]
-            yield f"{name}: {methods.named(ours)} in base, {methods.named(theirs)} in head ({count:,} pairs)"
+            names = methods.numbers.names
+            yield f"{name}: {names[ours]} in base, {names[theirs]} in head ({count:,} pairs)"
 
 
 def find_moved_cases(
@@ -530,7 +537,7 @@ def find_moved_cases(
     better = changes > 0
     order = np.lexsort((-others, better & (first > 0), -first, states))
     moved = order[changes[order] != 0]
-    cases = figures[by[0]].cases
+    chosen = [figures[by[0]].cases[at] for at in moved]
     paired = np.any([figures[name].has_pair for name in by], axis=0)
     rose = int(np.count_nonzero(better[moved]))
     found = MovedCases(
@@ -541,9 +548,10 @@ def find_moved_cases(
         states=dict(zip(STATES, np.bincount(states[moved], minlength=SAME)[:SAME].tolist(), strict=True)),
         earlier=int(tried[[2, 5]].sum()),
     )
-    found.__dict__["columns"] = ChangeColumns(
-        cases=[cases[at] for at in moved],
+    changes = found.__dict__["columns"] = ChangeColumns(
+        cases=chosen,
         by=tuple(by),
+        positions=np.array([side.positions_of(chosen) for side in (base, head)]),
         decisive=decisive[moved].astype(np.int32),
         better=better[moved],
         base=np.array([figures[name].base[moved] for name in by]),
@@ -551,7 +559,7 @@ def find_moved_cases(
         states=states[moved],
         tried=tried[:, moved].astype(np.int32),
     )
-    found.__dict__["reader"] = CaseReader(*runs, base.cases.of, head.cases.of)
+    found.__dict__["reader"] = reader_of(*runs, changes)
     return found
 
 

@@ -291,7 +291,7 @@ class CaseTotals:
             return np.zeros((3, count))
         values, methods = (np.asarray(each[self._name]) for each in (scored.values, scored.methods))
         place_of = np.array([self._places.get(case, count) for case in self._methods.cases.names])
-        at = place_of[numbers_of(scored.rows.codes)]
+        at = place_of[numbers_of(scored.codes)]
         wanted = self._method_of[at]
         # Values that may be compared with all others, such as the 0 of a failed attempt, have any method.
         alike = (methods == wanted) | (methods == ANY_METHOD) | (wanted == ANY_METHOD)

@@ -5,7 +5,7 @@ A case broke, was fixed, is flaky, or it is unclear (docs/definitions/comparison
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, Literal, cast, get_args, overload
 
@@ -125,6 +125,7 @@ class ChangeColumns(Sequence[CaseChange]):
         head: Values in head, likewise.
         states: Index of each case's state in ``STATES``, shape (n,).
         tried: Passes, attempts and earlier attempts of base, then those of head, shape (6, n).
+        positions: Position of each case in the suite of base, and in that of head, shape (2, n).
     """
 
     cases: list[str]
@@ -135,21 +136,12 @@ class ChangeColumns(Sequence[CaseChange]):
     head: npt.NDArray[np.float64]
     states: npt.NDArray[np.int64]
     tried: npt.NDArray[np.int32]
+    positions: Ints
 
     def __len__(self) -> int:
         return len(self.cases)
 
-    @overload
-    def __getitem__(self, at: int) -> CaseChange: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> "ChangeColumns": ...
-
-    def __getitem__(self, at: int | slice) -> "CaseChange | ChangeColumns":
-        if isinstance(at, slice):
-            of_cases = {name: getattr(self, name)[at] for name in ("cases", "decisive", "better", "states")}
-            of_sides = {name: getattr(self, name)[:, at] for name in ("base", "head", "tried")}
-            return replace(self, **of_cases, **of_sides)
+    def __getitem__(self, at: Any) -> Any:  # of single places only
         values = zip(self.by, self.base[:, at].tolist(), self.head[:, at].tolist(), strict=True)
         return CaseChange(
             case=self.cases[at],
@@ -198,28 +190,20 @@ class MovedCase(msgspec.Struct, frozen=True, kw_only=True):
         return self.change.state
 
 
-class CaseReader:
-    """Reads the attempts of cases from both runs.
+CaseReader = Callable[[Sequence[int]], Iterator[MovedCase]]
+"""Reads the attempts of the changes at some places."""
 
-    Args:
-        base: The baseline run.
-        head: The candidate run.
-        in_base: Maps the id of a case to its position in base's suite.
-        in_head: Maps the id of a case to its position in head's suite.
-    """
 
-    def __init__(
-        self, base: Run, head: Run, in_base: Callable[[str], int], in_head: Callable[[str], int]
-    ) -> None:
-        self._base, self._head, self._in_base, self._in_head = base, head, in_base, in_head
+def reader_of(base: Run, head: Run, changes: ChangeColumns) -> CaseReader:
+    """Read the attempts of changed cases from both runs."""
 
-    def read(self, changes: Iterable[CaseChange]) -> Iterator[MovedCase]:
-        """Yield the cases in the order of the changes; memory holds ``READ_AT_ONCE`` of them."""
-        for chunk in batched(changes, READ_AT_ONCE):
-            base = _attempts(self._base, [self._in_base(change.case) for change in chunk])
-            head = _attempts(self._head, [self._in_head(change.case) for change in chunk])
-            for change in chunk:
-                yield _moved_case(change, base[change.case], head[change.case])
+    def read(places: Sequence[int]) -> Iterator[MovedCase]:
+        sides = zip((base, head), changes.positions[:, places].tolist(), strict=True)
+        ours, theirs = (_attempts(run, positions) for run, positions in sides)
+        for change in map(changes.__getitem__, places):
+            yield _moved_case(change, ours[change.case], theirs[change.case])
+
+    return read
 
 
 _Attempts = dict[int, tuple[Case, ScoredAttempt]]
@@ -351,8 +335,8 @@ class MovedCases:
 
     def __getitem__(self, at: int | slice) -> MovedCase | list[MovedCase]:
         if isinstance(at, slice):
-            return list(self._read(self._columns[at]))
-        return next(self._read([self._columns[at]]))
+            return list(self._read(range(len(self))[at]))
+        return next(self._read([range(len(self))[at]]))
 
     def each_change(self) -> Iterator[CaseChange]:
         """Yield how each case moved; one change is in memory at a time."""
@@ -360,15 +344,16 @@ class MovedCases:
 
     def first(self, count: int) -> Iterator[MovedCase]:
         """Yield the first cases, a few in memory at a time."""
-        return self._read(self._columns[:count])
+        return self._read(range(len(self))[:count])
 
-    def _read(self, changes: Sequence[CaseChange]) -> Iterator[MovedCase]:
-        if not changes:
-            return iter(())
+    def _read(self, places: Iterable[int]) -> Iterator[MovedCase]:
+        """Yield the cases at some places; memory holds ``READ_AT_ONCE`` of them."""
         reader: CaseReader | None = self.__dict__.get("reader")
-        if reader is None:
-            raise StoreError("the texts of these cases are unknown: compare() did not make this comparison")
-        return reader.read(changes)
+        for chunk in batched(places, READ_AT_ONCE):
+            if reader is None:
+                what = "the texts of these cases are unknown: compare() did not make this comparison"
+                raise StoreError(what)
+            yield from reader(chunk)
 
     def to_polars(self) -> Any:
         """Return one row per case as a ``polars.DataFrame``, with texts, verdicts and values of both runs.

@@ -6,10 +6,10 @@ Cases are numbered, so that an attempt takes a few bytes.
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from functools import cached_property
 from math import nan
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -35,40 +35,25 @@ ABSENT = -1
 _REPEAT_BITS = 32
 
 
-class CaseNumbers:
-    """Numbers the cases of compared runs from 0, in the order in which they are met.
+class Numbers(dict[Hashable, int]):
+    """Numbers things from 0, in the order in which they are first asked for.
 
-    A case and a repeat together have a code: the number of the case in the upper 32 bits, the repeat plus one
-    in the lower.
+    Attributes:
+        names: The things, by number.
     """
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self.names: list[str] = []
-        """Id of each case, by number."""
+    def __init__(self, *names: str) -> None:
+        super().__init__(zip(names, range(len(names)), strict=True))
+        self.names: list[Any] = [*names]
 
-    def number(self, case: str) -> int:
-        """Return the number of a case, a new one if it has none yet."""
-        number = self._numbers.setdefault(case, len(self.names))
-        if number == len(self.names):
-            self.names.append(case)
+    def __missing__(self, name: Hashable) -> int:
+        number = self[name] = len(self.names)
+        self.names.append(name)
         return number
-
-    def known(self, case: str) -> int | None:
-        """Return the number of a case; None if it has none."""
-        return self._numbers.get(case)
-
-    def code(self, case: str, repeat: int) -> int:
-        """Return the code of a case and a repeat."""
-        return code_of(self.number(case), repeat)
-
-    def key(self, code: int) -> tuple[str, int]:
-        """Return the case and the repeat with this code."""
-        return self.names[code >> _REPEAT_BITS], (code & ((1 << _REPEAT_BITS) - 1)) - 1
 
 
 def code_of(number: int, repeat: int) -> int:
-    """The code of the case with a number and a repeat."""
+    """The code of the case with a number and a repeat: the number, and 32 bits with the repeat plus one."""
     return number << _REPEAT_BITS | repeat + 1
 
 
@@ -82,128 +67,6 @@ def repeats_of(codes: Ints) -> Ints:
     return (codes & ((1 << _REPEAT_BITS) - 1)) - 1
 
 
-class Places:
-    """Finds the places of distinct numbers in an array.
-
-    Args:
-        numbers: The numbers, in any order.
-    """
-
-    def __init__(self, numbers: "array[int]") -> None:
-        self.numbers: Ints = np.asarray(numbers, np.int64)
-
-    @cached_property
-    def _order(self) -> Ints:
-        return np.argsort(self.numbers, kind="stable")
-
-    def find(self, wanted: Ints) -> Ints:
-        """Return the place of each wanted number, ``ABSENT`` if it is not there; shape (n,)."""
-        if not self.numbers.size:
-            return np.full(wanted.size, ABSENT, np.int64)
-        at = np.searchsorted(self.numbers, wanted, sorter=self._order)
-        found = self._order[np.minimum(at, self.numbers.size - 1)]
-        found[self.numbers[found] != wanted] = ABSENT
-        return found
-
-    def find_one(self, wanted: int) -> int:
-        """Return the place of a number, ``ABSENT`` if it is not there."""
-        at = bisect_left(self._order, wanted, key=self.numbers.__getitem__)
-        place = int(self._order[at]) if at < self.numbers.size else ABSENT
-        return place if place != ABSENT and self.numbers[place] == wanted else ABSENT
-
-
-class Rows(Mapping[tuple[str, int], int]):
-    """The row of each attempt of a run, by case and repeat.
-
-    Args:
-        cases: Numbers of the cases, shared by the compared runs.
-        codes: Code of each row, distinct.
-    """
-
-    def __init__(self, cases: CaseNumbers, codes: "array[int]") -> None:
-        self._cases, self._places = cases, Places(codes)
-
-    @property
-    def codes(self) -> Ints:
-        """Code of each row, shape (n,)."""
-        return self._places.numbers
-
-    def find(self, codes: Ints) -> Ints:
-        """Return the row of each code, ``ABSENT`` where there is none; shape (n,)."""
-        return self._places.find(codes)
-
-    def lacking(self, other: "Rows") -> Ints:
-        """Return the codes that another run does not have, in the order of the rows."""
-        alone: Ints = self.codes[other.find(self.codes) == ABSENT]
-        return alone
-
-    def __len__(self) -> int:
-        return int(self.codes.size)
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return (self._cases.key(int(code)) for code in self.codes)
-
-    def __getitem__(self, key: tuple[str, int]) -> int:
-        known = self._cases.known(key[0]) is not None
-        row = self._places.find_one(self._cases.code(*key)) if known else ABSENT
-        if row == ABSENT:
-            raise KeyError(key)
-        return row
-
-
-class CasePositions:
-    """The cases that a run has attempts of, with their positions in its suite.
-
-    Args:
-        cases: Numbers of the cases, shared by the compared runs.
-    """
-
-    def __init__(self, cases: CaseNumbers) -> None:
-        self._cases = cases
-        self._positions, self._numbers = array("q"), array("q")
-
-    def add(self, position: int, case: str) -> int:
-        """Add the case at a position, and return its number; positions must not fall."""
-        number = self._cases.number(case)
-        if not self._positions or self._positions[-1] != position:
-            self._positions.append(position)
-            self._numbers.append(number)
-        return number
-
-    @cached_property
-    def _places(self) -> Places:
-        return Places(self._numbers)
-
-    @property
-    def numbers(self) -> Ints:
-        """Numbers of the cases, in suite order; shape (n,)."""
-        return self._places.numbers
-
-    def at(self, position: int) -> str | None:
-        """Return the case at a position; None if there is none with an attempt."""
-        place = bisect_left(self._positions, position)
-        there = place < len(self._positions) and self._positions[place] == position
-        return self._cases.names[self._numbers[place]] if there else None
-
-    def of(self, case: str) -> int:
-        """Return the position of a case that has an attempt."""
-        return self._positions[self._places.find_one(self._cases.number(case))]
-
-    def lacking(self, other: "CasePositions") -> list[str]:
-        """Return the cases that another run has no attempt of, in suite order."""
-        alone = self.numbers[other._places.find(self.numbers) == ABSENT]  # noqa: SLF001 - of the same class
-        return [self._cases.names[number] for number in alone]
-
-    def __len__(self) -> int:
-        return len(self._positions)
-
-    def __iter__(self) -> Iterator[str]:
-        return (self._cases.names[number] for number in self._numbers)
-
-
-Key = tuple[str, int]
-"""Case and repeat. The repeat ``WHOLE`` stands for the case as a whole."""
-
 ANY_METHOD = 0
 """Method number of values that may be compared with all others, such as the 0 of a failed attempt."""
 
@@ -212,23 +75,24 @@ NO_PAIR = -1
 
 
 class Methods:
-    """Numbers the methods by which values were computed; values of different methods are not compared.
+    """Numbers that compared runs share.
+
+    Values of different methods are not compared.
 
     Attributes:
-        cases: Numbers of the cases that have the values.
+        cases: Numbers of the cases that have values.
+        numbers: Numbers of the methods by which the values were computed.
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-        self.cases = CaseNumbers()
+        self.cases, self.numbers = Numbers(), Numbers("any")
 
-    def number(self, method: Hashable) -> int:
-        """Return the number of a method, from 1."""
-        return self._numbers.setdefault(method, len(self._numbers) + 1)
 
-    def named(self, number: int) -> str:
-        """Return the name of the method with this number."""
-        return str(list(self._numbers)[number - 1])
+def chosen_of(cases: Numbers, ids: Iterable[str]) -> npt.NDArray[np.bool_]:
+    """Which of all numbered cases are among some ids, by number."""
+    chosen = np.zeros(len(cases.names), np.bool_)
+    chosen[[number for number in map(cases.get, ids) if number is not None]] = True
+    return chosen
 
 
 class Bounds:
@@ -278,29 +142,30 @@ class ScoredRun:
         self.values: dict[str, array[float]] = {}
         self.methods: dict[str, array[int]] = {}
         self.tiers: dict[str, str] = {}
-        self.cases = CasePositions(methods.cases)
-        """Cases with an attempt, in suite order."""
         self.bounds: defaultdict[str, Bounds] = defaultdict(Bounds)
         """By metric: the bounds of missing values."""
         self.unavailable: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """By metric: the errors and unavailable judges that made values missing, with their counts."""
         self._lacking: set[str] = set()
         """Metrics with a missing value of an attempt that did not fail."""
-        self._methods = methods
-        self._codes = array("q")
+        self.case_numbers, self._method_numbers = methods.cases, methods.numbers
+        self._codes, positions, numbers = array("q"), array("q"), array("q")
         for position, evaluation in evaluations:
-            self._codes.append(code_of(self.cases.add(position, evaluation.case), evaluation.repeat))
+            if not positions or positions[-1] != position:
+                positions.append(position)
+                numbers.append(methods.cases[evaluation.case])
+            self._codes.append(code_of(numbers[-1], evaluation.repeat))
             self._add(evaluation)
         self.attempts = len(self._codes)
         for position, scores in case_scores:
-            case = self.cases.at(position)
-            if case is None:
-                raise KeyError(position)
-            self._codes.append(methods.cases.code(case, WHOLE))
+            self._codes.append(code_of(numbers[bisect_left(positions, position)], WHOLE))
             for name, score in scores.items():
                 self._put(name, score.tier, score.value, self._method_of(name, score))
-        self.rows = Rows(methods.cases, self._codes)
-        self._pad()
+        self.codes, self.positions, self.cases = (
+            np.asarray(each, np.int64) for each in (self._codes, positions, numbers)
+        )
+        for name in self.values:
+            self._pad(name, len(self._codes))
         for name in self.bounds.keys() - self._lacking - set(self.scored):
             if name in self.tiers and self.tiers[name] != "composite":
                 del self.bounds[name]  # no attempt has a score: failed ones lack none either
@@ -316,9 +181,34 @@ class ScoredRun:
         )
 
     @property
-    def case_numbers(self) -> CaseNumbers:
-        """Numbers of the cases, shared by the compared runs."""
-        return self._methods.cases
+    def names(self) -> Iterator[str]:
+        """Ids of the cases with an attempt, in suite order."""
+        return (self.case_numbers.names[number] for number in self.cases)
+
+    @cached_property
+    def _order(self) -> Ints:
+        return np.argsort(self.codes, kind="stable")
+
+    def find(self, codes: Ints) -> Ints:
+        """Return the row of each code, ``ABSENT`` where there is none; shape (n,)."""
+        if not self.codes.size:
+            return np.full(codes.size, ABSENT, np.int64)
+        at = np.searchsorted(self.codes, codes, sorter=self._order)
+        found = self._order[np.minimum(at, self.codes.size - 1)]
+        found[self.codes[found] != codes] = ABSENT
+        return found
+
+    def lacking(self, other: "ScoredRun") -> Ints:
+        """Return the codes that another run does not have, in the order of the rows."""
+        alone: Ints = self.codes[other.find(self.codes) == ABSENT]
+        return alone
+
+    def positions_of(self, cases: Iterable[str]) -> Ints:
+        """Return the positions of cases that have an attempt, shape (n,)."""
+        order = np.argsort(self.cases, kind="stable")
+        numbers = np.fromiter(map(self.case_numbers.__getitem__, cases), np.int64)
+        found: Ints = self.positions[order[np.searchsorted(self.cases, numbers, sorter=order)]]
+        return found
 
     @cached_property
     def scored(self) -> list[str]:
@@ -344,7 +234,7 @@ class ScoredRun:
     def _add_verdict(self, evaluation: AnyEvaluation, *, failed: bool) -> None:
         composite, row = evaluation.composite, len(self._codes) - 1
         parts = frozenset(name for name, value in composite.parts.items() if value is not None)
-        method = ANY_METHOD if failed else self._methods.number(("parts", parts))
+        method = ANY_METHOD if failed else self._method_numbers[("parts", parts)]
         self._put("composite", "composite", composite.value if composite.bounds is None else None, method)
         if composite.bounds is not None:
             self.bounds["composite"].put(row, *composite.bounds)
@@ -354,26 +244,20 @@ class ScoredRun:
             self.bounds["pass_rate"].put(row, 0.0, 1.0)
 
     def _method_of(self, name: str, score: Score | ScoreOutline) -> int:
-        return self._methods.number(
-            ("fallback, " if score.status == "fallback" else "") + (score.method or name)
-        )
+        fallback = "fallback, " if score.status == "fallback" else ""
+        return self._method_numbers[fallback + (score.method or name)]
 
     def _put(self, name: str, tier: str, value: float | None, method: int) -> None:
         if name not in self.values:
             self.values[name], self.methods[name], self.tiers[name] = array("d"), array("i"), tier
-        values, methods = self.values[name], self.methods[name]
-        gap = len(self._codes) - 1 - len(values)
-        if gap:
-            values.extend([nan] * gap)
-            methods.extend([ANY_METHOD] * gap)
-        values.append(nan if value is None else value)
-        methods.append(method)
+        self._pad(name, len(self._codes) - 1)
+        self.values[name].append(nan if value is None else value)
+        self.methods[name].append(method)
 
-    def _pad(self) -> None:
-        """Pad every array to the number of rows."""
-        for name, values in self.values.items():
-            gap = len(self._codes) - len(values)
-            values.extend([nan] * gap)
+    def _pad(self, name: str, rows: int) -> None:
+        """Pad the arrays of a metric to a number of rows."""
+        if gap := rows - len(self.values[name]):
+            self.values[name].extend([nan] * gap)
             self.methods[name].extend([ANY_METHOD] * gap)
 
 
@@ -458,7 +342,7 @@ class Pairing:
         base: Scores of base.
         head: Scores of head.
         clusters: Cluster of every case of head that has an attempt, or should have one.
-        absent: Attempts that one run has and the other should have but lacks, or their codes.
+        absent: Codes of the attempts that one run has and the other should have but lacks.
         only: The cases to pair; None pairs all.
     """
 
@@ -468,27 +352,24 @@ class Pairing:
         head: ScoredRun,
         *,
         clusters: dict[str, str],
-        absent: Iterable[Key] | Ints = (),
+        absent: Ints | None = None,
         only: Collection[str] | None = None,
     ) -> None:
         self._base, self._head = base, head
         cases = head.case_numbers
-        paired = head.rows.codes[base.rows.find(head.rows.codes) != ABSENT]
-        if not isinstance(absent, np.ndarray):
-            absent = np.fromiter((cases.code(*key) for key in absent), np.int64)
+        paired = head.codes[base.find(head.codes) != ABSENT]
+        codes = paired if absent is None else np.concatenate([paired, absent])
         if only is not None:
-            chosen = np.zeros(len(cases.names), np.bool_)
-            chosen[[number for number in map(cases.known, only) if number is not None]] = True
-            paired, absent = (codes[chosen[numbers_of(codes)]] for codes in (paired, absent))
+            chosen = chosen_of(cases, only)
+            paired, codes = (each[chosen[numbers_of(each)]] for each in (paired, codes))
         self.attempts = int(np.count_nonzero(repeats_of(paired) != WHOLE))
-        codes = np.concatenate([paired, absent])
         numbers, first, of_code = np.unique(numbers_of(codes), return_index=True, return_inverse=True)
         order = np.argsort(first)  # cases are in the order in which they are met
         places = np.empty(order.size, np.int64)
         places[order] = np.arange(order.size)
         self.cases = [cases.names[number] for number in numbers[order]]
         self._case_of: Ints = places[of_code]
-        self._base_rows, self._head_rows = base.rows.find(codes), head.rows.find(codes)
+        self._base_rows, self._head_rows = base.find(codes), head.find(codes)
         groups: dict[str, int] = {}
         self.groups: Ints = np.fromiter(
             (groups.setdefault(clusters[case], len(groups)) for case in self.cases),

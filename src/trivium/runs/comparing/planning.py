@@ -11,7 +11,7 @@ from trivium.display import RichRepr
 from trivium.errors import ComparisonError, Problem, suggest
 from trivium.runs.comparing.compare import clusters_of
 from trivium.runs.comparing.decision import check_ranges, incomparabilities
-from trivium.runs.comparing.pairing import Methods, ScoredRun
+from trivium.runs.comparing.pairing import ABSENT, Methods, ScoredRun, numbers_of, repeats_of
 from trivium.runs.run import Run
 from trivium.trust.clustered import FEW_GROUPS, ClusteredMean
 from trivium.trust.sample_size import (
@@ -247,21 +247,19 @@ class _Values(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def _values(head: Run, sides: Sequence[ScoredRun], metric: str) -> _Values:
     """Differences of two runs by case and repeat, or the values of a single run."""
     newer = sides[-1]
-    values: dict[tuple[str, int], float] = {}
-    for key, row in sorted(newer.rows.items()):
-        value = newer.values[metric][row]
-        if len(sides) == 2:
-            other = sides[0].rows.get(key)
-            value -= nan if other is None else sides[0].values[metric][other]
-        if not isnan(value):
-            values[key] = value
+    y = np.asarray(newer.values[metric])
+    if len(sides) == 2:
+        rows = sides[0].find(newer.codes)
+        y = y - np.where(rows == ABSENT, nan, np.asarray(sides[0].values[metric])[rows])
+    numbers, names = numbers_of(newer.codes), newer.case_numbers.names
+    keys = [(names[number], repeat) for number, repeat in zip(numbers, repeats_of(newer.codes), strict=True)]
+    order = [row for row in sorted(range(len(keys)), key=keys.__getitem__) if not isnan(y[row])]
     clusters = dict(clusters_of(head, newer))
-    names = {name: code for code, name in enumerate(dict.fromkeys(name for name, _ in values))}
     codes = {name: code for code, name in enumerate(dict.fromkeys(clusters.values()))}
     return _Values(
-        y=np.array(list(values.values()), np.float64),
-        cases=np.array([names[name] for name, _ in values], np.int64),
-        groups=np.array([codes[clusters[name]] for name, _ in values], np.int64),
+        y=y[order],
+        cases=(np.diff(numbers[order], prepend=-1) != 0).cumsum() - 1,
+        groups=np.array([codes[clusters[keys[row][0]]] for row in order], np.int64),
     )
 
 

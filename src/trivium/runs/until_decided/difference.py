@@ -48,7 +48,7 @@ from trivium.trust.sequential_mean import METHOD, MeanBetweenEnds
 if TYPE_CHECKING:  # every run imports this module, few compare: comparing takes SciPy, which imports slowly
     from trivium.runs.comparing.comparison import MetricDelta
     from trivium.runs.comparing.decision import Options
-    from trivium.runs.comparing.pairing import Key, PairedScores, ScoredRun
+    from trivium.runs.comparing.pairing import PairedScores, ScoredRun
     from trivium.trust.distributions import Answer
 
 Floats = npt.NDArray[np.float64]
@@ -249,14 +249,13 @@ class ComparisonWith:
 
     def take(self, cases: Sequence[Sequence[AnyEvaluation]], *, cluster: str, handicap: float) -> None:
         """Bet on the cases of one group."""
-        from trivium.runs.comparing.pairing import Pairing, ScoredRun
+        from trivium.runs.comparing.pairing import Pairing, ScoredRun, repeats_of
 
         evaluations = [(number, each) for number, case in enumerate(cases) for each in case]
         head = ScoredRun(self._settings, evaluations, self._methods)
-        absent: list[Key] = [
-            key for key in head.rows if key not in self._base.rows and key[1] < self._base.settings.repeats
-        ]
-        clusters = dict.fromkeys(head.cases, cluster)
+        alone = head.lacking(self._base)
+        absent = alone[repeats_of(alone) < self._base.settings.repeats]
+        clusters = dict.fromkeys(head.names, cluster)
         pairing = Pairing(self._base, head, clusters=clusters, absent=absent)
         if self.stopped_for.metric in pairing.names:
             ends = ends_of(pairing.reduced(self.stopped_for.metric, same_method=True))
@@ -323,6 +322,8 @@ class StoppedComparison:
         *,
         metric: str,
     ) -> None:
+        from trivium.runs.comparing.pairing import ABSENT, code_of
+
         self.metric = metric
         known = {case.id for case in base.cases()}
         names = head.store.groups(head.record.suite, scored.settings.group)
@@ -338,11 +339,12 @@ class StoppedComparison:
         )
         lowest, highest = ends_of(figure)
         at = {case: place for place, case in enumerate(figure.cases)}
-        repeats = range(scored.settings.repeats)
+        repeats, numbers = range(scored.settings.repeats), scored.case_numbers
         order = GroupOrder(head.id, tags_of(shared))
         for name, handicap in zip(order.names, order.handicaps, strict=True):
             cases = groups[name]
-            if not all((case, repeat) in scored.rows for case in cases for repeat in repeats):
+            codes = [code_of(numbers.get(case, -1), repeat) for case in cases for repeat in repeats]
+            if ABSENT in scored.find(np.array(codes, np.int64)):
                 break  # of an interrupted run: what lies behind is there because it was fast
             self._asked += len(cases)
             places = [at[case] for case in cases if case in at]
