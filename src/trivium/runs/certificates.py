@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trivium.errors import Problem, SuiteError, TrustError
+from trivium.errors import TrustError
 from trivium.metrics.evaluation import is_missing
 from trivium.metrics.metric import Score
 from trivium.metrics.registry import ACCEPTED as GATE
@@ -46,25 +46,6 @@ WHYS_SHOWN = 20
 def certificates_in(settings: Settings) -> tuple[JudgeCertificate, ...]:
     """Return the certificates that a suite applies."""
     return () if settings.judge is None else loaded(settings.judge.certificate)
-
-
-def check_gates(settings: Settings, *, source: str) -> None:
-    """Refuse gates on the share of accepted judgements if there is no certificate.
-
-    Raises:
-        SuiteError: If there are such gates; it lists all of them.
-    """
-    if certificates_in(settings):
-        return
-    problems = [
-        Problem(
-            f"gates.{name}", "no certificate says what is accepted: judge.certificate or --certificate FILE"
-        )
-        for name in settings.gates
-        if name == GATE or name.endswith(f".{GATE}")
-    ]
-    if problems:
-        raise SuiteError(source, problems)
 
 
 LIFETIME = 0.01
@@ -176,9 +157,6 @@ class Certificates:
             )
             for each in (certificates_in(settings) if certificates is None else certificates)
         }
-
-    def __bool__(self) -> bool:
-        return bool(self._by_dimension)
 
     def marked(self, scores: Mapping[str, Score], group: str) -> Mapping[str, Score]:
         """Add the decision on each certified dimension to the ``detail`` of its score.

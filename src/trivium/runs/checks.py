@@ -1,6 +1,6 @@
 """Checks suite, settings and metrics of a run before anything is stored."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,11 +12,10 @@ from trivium.errors import (
     TriviumError,
 )
 from trivium.metrics.metric import Metric
-from trivium.metrics.registry import build_metrics, check_names, default_metrics
+from trivium.metrics.registry import ACCEPTED, build_metrics, check_names, default_metrics
 from trivium.metrics.text.task import with_default_success
-from trivium.runs.certificates import check_gates
 from trivium.runs.pipeline import Prepared
-from trivium.runs.until_decided.gates import check_until_decided
+from trivium.suites.certificate import loaded
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import renamed
 from trivium.suites.suite import Suite, SuiteSource
@@ -42,16 +41,16 @@ def prepared(
     Raises:
         SuiteError: If a setting is wrong, or something that it needs is not installed.
     """
-    loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
+    read = suite if isinstance(suite, Suite) else Suite.load(suite)
     if changes := {name: value for name, value in given.items() if value is not None}:
-        loaded = loaded.with_settings(**changes)
-    settings, source = _checked_settings(loaded, metrics, saves=saves, against=against)
+        read = read.with_settings(**changes)
+    settings, source = _checked_settings(read, metrics, saves=saves, against=against)
     named = default_metrics(settings)
-    settings = with_default_success(settings, loaded)
+    settings = with_default_success(settings, read)
     built = build_metrics(named, settings)
-    _check_encoder(loaded, settings, built)
+    _check_encoder(read, settings, built)
     _check_installed(source, settings, built)
-    return Prepared(loaded, settings, named, built)
+    return Prepared(read, settings, named, built)
 
 
 def _checked_settings(
@@ -72,9 +71,24 @@ def _checked_settings(
         settings = msgspec.structs.replace(settings, until_decided=False)
     source = suite.source if metrics is None and suite.source else f'suite "{suite.name}"'
     check_names(settings, source=source, also=suite.settings.metrics or ())
-    check_gates(settings, source=f'suite "{suite.name}"')
-    check_until_decided(settings, source=f'suite "{suite.name}"', against=against)
+    if problems := list(_undecidable(settings, against=against)):
+        raise SuiteError(f'suite "{suite.name}"', problems)
     return settings, source
+
+
+def _undecidable(settings: Settings, *, against: bool) -> Iterator[Problem]:
+    """The gates that nothing could decide; of a run that stops early, a lack of anything to decide."""
+    certified = settings.judge is not None and loaded(settings.judge.certificate)
+    for name in settings.gates:
+        share = name == ACCEPTED or name.endswith(f".{ACCEPTED}")
+        if share and not certified:
+            why = "no certificate says what is accepted: judge.certificate or --certificate FILE"
+            yield Problem(f"gates.{name}", why)
+        elif settings.until_decided and (share or name.startswith(("pass@", "pass^"))):
+            yield Problem(f"gates.{name}", "until_decided decides means over cases, and this is none")
+    if settings.until_decided and not (settings.gates or against):
+        what = "until_decided needs a gate to decide; found none. Give gates, or a stored run to compare with"
+        yield Problem("gates", f"{what} (--against RUN)")
 
 
 def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> None:

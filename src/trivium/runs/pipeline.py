@@ -9,13 +9,13 @@ from typing import NamedTuple, Protocol, TypeVar
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, MetricInput, Score, Stopped
 from trivium.metrics.scoring import Scores, batch_size, prefetch, score_inputs
-from trivium.runs.aggregation import IncrementalAggregation
-from trivium.runs.certificates import Certificates
+from trivium.runs.aggregation import AnyEvaluation, IncrementalAggregation
+from trivium.runs.certificates import Certificates, drift_before
 from trivium.runs.event_loop import in_worker_thread
-from trivium.runs.until_decided.asker import Chooser
 from trivium.store.partitions.writer import PartitionWriter
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
+from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 from trivium.values import batched
@@ -93,6 +93,13 @@ class PendingAttempt(NamedTuple):
     metric_input: MetricInput
 
 
+Planned = tuple[int, Case, int]
+"""Position, case and repeat of an attempt that is to be made."""
+
+
+Take = Callable[[Iterable[tuple[int, AnyEvaluation]]], None]
+
+
 class Pipeline:
     """Scores batches of attempts and stores their evaluations, each batch in one transaction.
 
@@ -101,10 +108,13 @@ class Pipeline:
         store: The store for the evaluations.
         run: The run, owned by this process.
         progress: Called after every batch.
-        incremental: Receives every evaluation.
-        certificates: Certificates that mark the judgements they apply to.
-        chooser: Receives every evaluation too, if it chooses what is asked.
+        in_order: Whether attempts are scored once each, in suite order.
+        take: Receives every evaluation too, each with the position of its case.
         partitions: Stores attempts and evaluations, instead of the store itself.
+
+    Attributes:
+        incremental: The evaluations, aggregated as they are made.
+        closed: Whether nothing more is to be scored.
     """
 
     def __init__(
@@ -114,37 +124,31 @@ class Pipeline:
         run: RunRecord,
         *,
         progress: Progress,
-        incremental: IncrementalAggregation,
-        certificates: Certificates,
-        chooser: Chooser | None = None,
+        in_order: bool,
+        take: Take | None = None,
         partitions: PartitionWriter | None = None,
     ) -> None:
+        self.prepared, self.run, self.partitions, self.closed = prepared, run, partitions, False
+        self.incremental = IncrementalAggregation(prepared.settings, unordered=not in_order)
         self._store = store
         self._write = store.write if partitions is None else partitions.write
-        self._run = run
         self._suite, self._settings, self._metrics = prepared.suite, prepared.settings, prepared.metrics
         self._progress = progress
-        self._incremental = incremental
-        self._certificates = certificates
-        self._chooser = chooser
+        before = drift_before(store, prepared.settings)
+        self._certificates = Certificates(prepared.settings, run.provenance, before=before)
+        self._take = take
         self._batch_size = batch_size(prepared.metrics, MAX_BATCH_ATTEMPTS)
-        self._closed = False
         self._also_close: list[Callable[[], None]] = []
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing more is to be scored."""
-        return self._closed
 
     def closes(self, stop: Callable[[], None]) -> None:
         """Have :meth:`close` call a function that stops what scores elsewhere. From any thread."""
         self._also_close.append(stop)
-        if self._closed:  # perhaps before it was in the list
+        if self.closed:  # perhaps before it was in the list
             stop()
 
     def save_attempts(self, batch: Sequence[StoredAttempt]) -> None:
         """Store attempts before they are scored, because making them again would cost money."""
-        self._store.save(self._run, attempts=batch)
+        self._store.save(self.run, attempts=batch)
 
     def prefetch(self, batch: Sequence[StoredAttempt]) -> list[PendingAttempt]:
         """Let metrics start scoring attempts; :meth:`score` waits for the scores."""
@@ -165,36 +169,26 @@ class Pipeline:
             batch: The attempts.
             save: Also store the attempts, in the same transaction.
         """
-        rows = Rows(self._run)
+        rows = Rows(self.run)
         for part in batched(batch, self._batch_size):
-            scored = [
-                (entry, self._with_certificates(entry, scores))
-                for entry, scores in self._compute_scores(part)
+            scored = self._compute_scores(part)
+            attempts = [entry.stored.attempt for entry, _ in scored]
+            places = [
+                (entry.stored.position, self._suite.group_of(entry.metric_input.case)) for entry, _ in scored
             ]
             evaluations = [
-                evaluation(entry.stored.attempt, scores, self._settings) for entry, scores in scored
+                evaluation(attempt, self._certificates.marked(scores, group), self._settings)
+                for attempt, (_, scores), (_, group) in zip(attempts, scored, places, strict=True)
             ]
-            self._incremental.add(
-                [
-                    (entry.stored.position, self._suite.group_of(entry.metric_input.case))
-                    for entry, _ in scored
-                ],
-                [entry.stored.attempt for entry, _ in scored],
-                evaluations,
-            )
-            if self._chooser is not None:
-                positions = [entry.stored.position for entry, _ in scored]
-                self._chooser.take(zip(positions, evaluations, strict=True))
+            self.incremental.add(places, attempts, evaluations)
+            if self._take is not None:
+                positions = [position for position, _ in places]
+                self._take(zip(positions, evaluations, strict=True))
             for (entry, _), result in zip(scored, evaluations, strict=True):
                 if save:
-                    rows.add_attempt(entry.stored, own_case=self._run.kind == "human")
+                    rows.add_attempt(entry.stored, own_case=self.run.kind == "human")
                 rows.add_evaluation(StoredEvaluation(position=entry.stored.position, evaluation=result))
         self._commit(rows, self._write)
-
-    @property
-    def aggregates(self) -> bool:
-        """Whether evaluations are still aggregated while they are scored."""
-        return self._incremental.active
 
     def save_scored(
         self,
@@ -210,38 +204,25 @@ class Pipeline:
             aggregation: Their aggregation, of a part of the run.
             write: Stores the rows, if not where those of this process go.
         """
-        self._incremental.merge(aggregation)
+        self.incremental.merge(aggregation)
         self._commit(rows, write or self._write)
 
     def _commit(self, rows: Rows, write: Callable[[Rows], None]) -> None:
         write(rows)
         self._progress.advance(done=len(rows.evaluations), failed=rows.failed)
 
-    def _with_certificates(self, entry: PendingAttempt, scores: Scores) -> Scores:
-        """Add the decisions of certificates to the judgements of an attempt."""
-        if not self._certificates:
-            return scores
-        return dict(self._certificates.marked(scores, self._suite.group_of(entry.metric_input.case)))
-
     def _compute_scores(self, part: Sequence[PendingAttempt]) -> list[tuple[PendingAttempt, Scores]]:
         """Score attempts; leave out those that a closed metric did not score."""
         try:
-            return list(
-                zip(part, score_inputs(self._metrics, [entry.metric_input for entry in part]), strict=True)
-            )
+            scores = score_inputs(self._metrics, [entry.metric_input for entry in part])
         except Stopped:
-            return [(entry, scores) for entry in part if (scores := self._complete_scores(entry)) is not None]
-
-    def _complete_scores(self, entry: PendingAttempt) -> Scores | None:
-        try:
-            (scores,) = score_inputs(self._metrics, [entry.metric_input])
-        except Stopped:
-            return None
-        return scores
+            alone = part if len(part) > 1 else ()
+            return [scored for entry in alone for scored in self._compute_scores([entry])]
+        return list(zip(part, scores, strict=True))
 
     def close(self) -> None:
         """Close the metrics, which abandon unfinished scores, and whatever else scores for the run."""
-        self._closed = True
+        self.closed = True
         for stop in self._also_close:
             stop()
         for metric in self._metrics:
@@ -272,7 +253,7 @@ class Pipeline:
         """Read and score attempts on this thread; see :meth:`score_all`."""
         for batch in self._prefetched(stored):
             self.score(batch, save=save)
-            if self._closed:
+            if self.closed:
                 return
 
     def _prefetched(self, stored: Iterable[StoredAttempt]) -> Iterator[list[PendingAttempt]]:

@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import msgspec
 
 from trivium.agents.attempt import AgentAdapter
-from trivium.agents.recorded import Recorded
-from trivium.errors import InputError, TriviumError
-from trivium.runs.engines.processes import Engine, check_engine
+from trivium.agents.recorded import Partitioned, Recorded
+from trivium.errors import InputError, MissingExtra, TriviumError
+from trivium.runs.engines.processes import Engine
 from trivium.runs.origin import Origin
 from trivium.runs.pipeline import Prepared
 from trivium.runs.provenance import changed_settings, provenance
@@ -20,6 +21,7 @@ from trivium.store.partitions.writer import PartitionWriter, check_folder, forge
 from trivium.store.records import Provenance, RunKind, RunRecord
 from trivium.store.store import Store
 from trivium.suites.agent_settings import AgentSettings
+from trivium.suites.settings import Settings
 from trivium.suites.world_settings import start_digest
 
 
@@ -76,9 +78,9 @@ def begin(
         InputError: If agent, outputs or options are wrong; nothing is stored then.
     """
     prepared = prepared._replace(settings=origin.stored(prepared.settings))
-    suite, settings = prepared.suite, prepared.settings
+    suite, settings, kind = prepared.suite, prepared.settings, origin.kind
     adapter, recorded = origin.adapter(settings), origin.outputs_opened(suite, settings)
-    check_engine(engine, recorded, settings, stored=origin.attempts_of is not None)
+    _check_engine(engine, recorded, settings, stored=origin.attempts_of is not None)
     if partitions is not None:
         if adapter is not None:
             raise InputError("", "--partitions needs recorded outputs or a stored run, and no agent")
@@ -87,38 +89,65 @@ def begin(
     scored_before = opened.run(origin.attempts_of) if origin.attempts_of is not None else None
     comparison = None
     if stop is not None:
-        comparison = comparison_with(
-            stop, opened, suite, settings, metrics=prepared.metrics, kind=origin.kind
-        )
-    of_version = origin.version(version, scored_before)
-    record = _Record(prepared, opened, origin.kind, scored_before, recorded, comparison, of_version)
-    name = origin.name(adapter, scored_before)
+        comparison = comparison_with(stop, opened, suite, settings, metrics=prepared.metrics, kind=kind)
+    name, own = origin.name(adapter, scored_before), origin.version(version, scored_before)
+    own = msgspec.structs.replace(own, until_decided=comparison and comparison.stopped_for)
     if resume is None:
-        run = record.new(name, partitions)
+        start, of_outputs = start_digest(settings.world), getattr(recorded, "notes", ())
+        own = msgspec.structs.replace(
+            own,
+            world={} if start is None else {"start": start},
+            notes=(*own.notes, *suite.notes, *of_outputs, *_success_note(prepared)),
+            partitions=partitions,
+        )
+        own = provenance(prepared.metrics, settings, source=name, own=own)
+        due: int | None = len(suite) * settings.repeats
+        if kind in {"human", "confirm"}:  # some cases may have no outputs by people
+            due = None if recorded is None else len(recorded)
+        run = _new(prepared, opened, kind, own, due, scored_before)
     else:
         # Functions in notebooks share names; only a name given on the command line identifies an agent.
-        run = record.resumed(resume, name if isinstance(origin.agent, str | AgentSettings) else None)
+        agent = name if isinstance(origin.agent, str | AgentSettings) else None
+        run = _resumed(prepared, opened, resume, kind, own, agent)
+    already = 0 if resume is None else sum(1 for _ in opened.attempt_keys(run, scored_only=True))
     folder = partitions or run.provenance.partitions
     with interrupted_by_errors(opened, run):
         writer = None if folder is None else PartitionWriter(opened, run, folder)
     other_number = scored_before is not None and scored_before.due != len(suite) * settings.repeats
-    return Begun(
-        prepared,
-        opened,
-        run,
-        record.already,
-        adapter,
-        recorded,
-        comparison,
-        writer,
-        in_order=not (
-            record.already
-            or origin.leave_one_out
-            or other_number
-            or settings.until_decided
-            or origin.kind == "confirm"
-        ),
-    )
+    in_order = not (already or other_number or settings.until_decided or kind in {"human", "confirm"})
+    return Begun(prepared, opened, run, already, adapter, recorded, comparison, writer, in_order)
+
+
+def _check_engine(engine: Engine, recorded: Recorded | None, settings: Settings, *, stored: bool) -> None:
+    """Refuse what an engine cannot score.
+
+    Args:
+        engine: The engine.
+        recorded: The recorded outputs of the run, if there are any.
+        settings: Its settings.
+        stored: Whether it scores the attempts of a stored run.
+
+    Raises:
+        InputError: If this needs the main process.
+        MissingExtra: If Ray is not installed.
+    """
+    if engine not in get_args(Engine):
+        raise InputError("engine", f'found "{engine}", expected {" or ".join(get_args(Engine))}')
+    if engine == "local":
+        return
+    if recorded is None and not stored:
+        problem = "scores recorded outputs only (--outputs)"
+    elif not stored and not isinstance(recorded, Partitioned):
+        problem = (
+            "needs outputs in Trivium's own format: a .jsonl, .csv or .parquet file, several, or in memory"
+        )
+    elif settings.until_decided:
+        problem = "scores many outputs at once, and --until-decided one after the other"
+    else:
+        if find_spec("ray") is None:
+            raise MissingExtra("ray", "--engine ray")
+        return
+    raise InputError("", f"--engine ray {problem}")
 
 
 @contextmanager
@@ -139,114 +168,85 @@ def writable(store: str | Path | Store) -> Store:
     return Store(store)
 
 
-class _Record:
-    """Creates the record of a new run, or takes over the record of a run to resume."""
+def _new(
+    prepared: Prepared,
+    store: Store,
+    kind: RunKind,
+    own: Provenance,
+    due: int | None,
+    scored_before: RunRecord | None,
+) -> RunRecord:
+    """Store the cases and the record of a new run, which may score the attempts of a stored one."""
+    suite = prepared.suite
+    if scored_before is not None and scored_before.suite != suite.digest:
+        raise InputError(suite.name, f"its cases differ from those of run {scored_before.id}")
+    store.save_cases(suite.digest, suite)
+    return store.new_run(
+        id=store.new_run_id(),
+        suite_name=suite.name,
+        suite=suite.digest,
+        kind=kind,
+        settings=prepared.settings,
+        provenance=own,
+        due=due if scored_before is None else scored_before.due,
+        attempts_from=None if scored_before is None else scored_before.attempts_from or scored_before.number,
+    )
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        store: Store,
-        kind: RunKind,
-        source: RunRecord | None,
-        recorded: Recorded | None,
-        comparison: ComparisonWith | None,
-        version: Provenance,
-    ) -> None:
-        self._store = store
-        self._suite, self._settings, _, self._metrics = prepared
-        self._kind = kind
-        self._source = source
-        self._recorded = recorded
-        self._version = version
-        self._stopped_for = comparison and comparison.stopped_for
-        self.already = 0
 
-    def new(self, source: str, partitions: str | None) -> RunRecord:
-        """Store the cases and the record of a new run.
-
-        Args:
-            source: Readable name of the agent or the outputs.
-            partitions: Folder for its partitions.
-        """
-        if self._source is not None and self._source.suite != self._suite.digest:
-            raise InputError(self._suite.name, f"its cases differ from those of run {self._source.id}")
-        self._store.save_cases(self._suite.digest, self._suite)
-        if self._source is not None:
-            due = self._source.due
-        elif self._kind == "human":  # some cases may have no outputs by people
-            due = None if self._recorded is None else len(self._recorded)
-        else:
-            due = None if self._kind == "confirm" else len(self._suite) * self._settings.repeats
-        start, of_outputs = start_digest(self._settings.world), getattr(self._recorded, "notes", ())
-        own = msgspec.structs.replace(
-            self._version,
-            until_decided=self._stopped_for,
-            world={} if start is None else {"start": start},
-            notes=(*self._version.notes, *self._suite.notes, *of_outputs, *self._success_note()),
-            partitions=partitions,
+def _success_note(prepared: Prepared) -> Iterator[str]:
+    """A note on what success was inferred from, if the suite does not define it."""
+    rule = prepared.settings.success
+    defined = prepared.suite.settings.success is not None
+    if defined or rule is None or not any(metric.name == "success" for metric in prepared.metrics):
+        return
+    if rule.contains is not None:
+        yield (
+            "success is 1 where an output contains a reference: all of them are short, and the suite "
+            "does not say what success is (success: …)"
         )
-        return self._store.new_run(
-            id=self._store.new_run_id(),
-            suite_name=self._suite.name,
-            suite=self._suite.digest,
-            kind=self._kind,
-            settings=self._settings,
-            provenance=provenance(self._metrics, self._settings, source=source, own=own),
-            due=due,
-            attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
+    if rule.metric == "turn_success" or rule.turns:
+        yield (
+            "success is 1 where every turn of a conversation is as its case expects: the suite does not "
+            "say what success is (success: …)"
         )
 
-    def _success_note(self) -> Iterator[str]:
-        """A note on what success was inferred from, if the suite does not define it."""
-        defined = self._suite.settings.success is not None or self._settings.success is None
-        rule = self._settings.success
-        if defined or rule is None or not any(metric.name == "success" for metric in self._metrics):
-            return
-        if rule.contains is not None:
-            yield (
-                "success is 1 where an output contains a reference: all of them are short, and the suite "
-                "does not say what success is (success: …)"
-            )
-        if rule.metric == "turn_success" or rule.turns:
-            yield (
-                "success is 1 where every turn of a conversation is as its case expects: the suite does not "
-                "say what success is (success: …)"
-            )
 
-    def resumed(self, id: str, agent_name: str | None) -> RunRecord:  # noqa: A002
-        """Take over an interrupted run for this process.
+def _resumed(
+    prepared: Prepared,
+    store: Store,
+    id: str,  # noqa: A002
+    kind: RunKind,
+    own: Provenance,
+    agent_name: str | None,
+) -> RunRecord:
+    """Take over an interrupted run for this process.
 
-        Args:
-            id: Id of the run.
-            agent_name: Name of the agent, if it identifies the agent; it must then be that of the run.
-        """
-        run = self._store.run(id)
-        if run.suite != self._suite.digest:
-            raise InputError(
-                self._suite.name, f"its cases or their ids have changed since run {run.id} began"
-            )
-        changed = changed_settings(run.settings, self._settings)
-        if changed:
-            raise InputError(
-                self._suite.name, f"its settings have changed since run {run.id} began: {', '.join(changed)}"
-            )
-        before = run.provenance.until_decided
-        if before != self._stopped_for:
-            how = f"against {before.against}, by {before.metric}" if before else "against no other run"
-            raise InputError("", f"run {run.id} was begun {how}: go on with it in the same way")
-        other_agent = agent_name is not None and run.provenance.agent != agent_name
-        if run.kind != self._kind or other_agent:
-            raise InputError("", f"run {run.id} is of {run.provenance.agent}: nothing else can go on with it")
-        self._store.acquire(run, provenance=self._provenance_resumed(run))
-        with interrupted_by_errors(self._store, run):
-            forget_lost(self._store, run)
-        self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
-        return run
-
-    def _provenance_resumed(self, run: RunRecord) -> Provenance:
-        """The provenance of a run to resume, without the fingerprint if the code is another one now."""
-        before, now = run.provenance.version, self._version.version
-        if now is not None and now != before:
-            raise InputError("version", f"run {run.id} was begun as {before or 'unnamed'}, not as {now}")
-        same = run.provenance.fingerprint == self._version.fingerprint
-        return run.provenance if same else msgspec.structs.replace(run.provenance, fingerprint=None)
+    Args:
+        prepared: What it is to compute.
+        store: The store.
+        id: Id of the run.
+        kind: The kind that it must be of.
+        own: The version, fingerprint and comparison that it is resumed with.
+        agent_name: Name of the agent, if it identifies the agent; it must then be that of the run.
+    """
+    suite, run = prepared.suite, store.run(id)
+    if run.suite != suite.digest:
+        raise InputError(suite.name, f"its cases or their ids have changed since run {run.id} began")
+    if changed := changed_settings(run.settings, prepared.settings):
+        what = f"its settings have changed since run {run.id} began: {', '.join(changed)}"
+        raise InputError(suite.name, what)
+    began = run.provenance
+    if (before := began.until_decided) != own.until_decided:
+        how = f"against {before.against}, by {before.metric}" if before else "against no other run"
+        raise InputError("", f"run {run.id} was begun {how}: go on with it in the same way")
+    if run.kind != kind or agent_name not in {None, began.agent}:
+        raise InputError("", f"run {run.id} is of {began.agent}: nothing else can go on with it")
+    if own.version not in {None, began.version}:
+        what = f"run {run.id} was begun as {began.version or 'unnamed'}, not as {own.version}"
+        raise InputError("version", what)
+    if began.fingerprint != own.fingerprint:  # the code is another one now
+        began = msgspec.structs.replace(began, fingerprint=None)
+    store.acquire(run, provenance=began)
+    with interrupted_by_errors(store, run):
+        forget_lost(store, run)
+    return run

@@ -273,7 +273,7 @@ def test_what_only_the_process_of_the_run_can_do_is_refused(tmp_path: Path, monk
     gates = {"jaccard": {"at_least": 0.5}}
     decided = {"until_decided": True, "gates": gates, "judge": judge, "metrics": ["jaccard"]}
     assert "scores many outputs at once" in refused(outputs=str(outputs), **decided)
-    monkeypatch.setattr("trivium.runs.engines.processes.find_spec", lambda name: None)
+    monkeypatch.setattr("trivium.runs.start.find_spec", lambda name: None)
     assert 'pip install "trivium[ray]"' in refused(outputs=str(outputs))
 
 

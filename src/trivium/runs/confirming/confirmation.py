@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 from trivium.errors import AgentError, ComparisonError, InputError
@@ -12,8 +14,8 @@ from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.decision import Options
 from trivium.runs.comparing.earlier_runs import confirming_runs
 from trivium.runs.confirming.agents import SideAgent, agent_of, base_agent_if_known
-from trivium.runs.confirming.rounds import Chosen, Question, Rounds, Tallies
-from trivium.runs.confirming.sides import Arrival, Side
+from trivium.runs.confirming.rounds import Question, Rounds, Tallies
+from trivium.runs.confirming.sides import Evaluated, Side
 from trivium.runs.pipeline import Progress
 from trivium.runs.run import Run
 from trivium.store.records import Confirms, End, RunRecord
@@ -65,7 +67,6 @@ class Confirmation:
         self._store, self._runs, self._comparison = store, runs, comparison
         self._tallies = Tallies(*runs, comparison.decided_by[0])
         self._question = Question(options.margin, options.level, options.decide)
-        self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
 
     async def ask(self, agents: Agents, *, calls: int, progress: Progress) -> bool:
         """Ask until it is decided, or the calls are used up.
@@ -89,27 +90,33 @@ class Confirmation:
             return False
         found = self._agents(agents)
         budget = _budget(unfinished)
-        paid = (run for run in begun if _of(run).budget == budget)
+        paid = [run for run in begun if _of(run).budget == budget]
         used = sum(1 for run in paid for _ in self._store.attempt_keys(run))
         sides = {
             number: Side(
-                number,
                 self._runs[number],
                 Confirms(run=records[number].id, against=records[1 - number].id, budget=budget),
                 agent,
                 next((run for run in unfinished if _of(run).run == records[number].id), None),
-                self._arrivals,
             )
             for number, agent in found.items()
         }
         if 0 not in sides and (of_base := [run for run in unfinished if _of(run).run == records[0].id]):
             what = "was begun with base's agent and is not finished: name that agent again (--base-agent)"
             raise InputError(f"run {of_base[0].id}", what)
-        progress.begin(run=records[1].id, total=calls, already=used)
+        scored = sum(1 for run in paid for _ in self._store.attempt_keys(run, scored_only=True))
+        progress.begin(run=records[1].id, total=calls, already=scored)
         try:
-            await self._make(sides, max(0, calls - used), progress)
+            end = await self._make(sides, max(0, calls - used), progress)
+        except AgentError as error:
+            for side in sides.values():
+                if side.refused:
+                    side.note(self._store, refused=str(error))
+            raise
         finally:
             progress.end()
+        for side in sides.values():
+            side.note(self._store, end=end)
         return True
 
     @property
@@ -143,62 +150,49 @@ class Confirmation:
             return found
         return {0: of_base, **found}
 
-    async def _make(self, sides: dict[int, Side], calls: int, progress: Progress) -> None:
-        refused: list[Side] = []
-        try:
-            async with asyncio.TaskGroup() as group:
-                for side in sides.values():
-                    group.create_task(side.make(self._store))
-                rounds = group.create_task(self._drive(sides, calls, progress, refused))
-        except BaseExceptionGroup as errors:
-            error = errors.exceptions[0]
-            for side in refused:
-                side.note(self._store, refused=str(error))
-            raise error from None
-        for side in sides.values():
-            side.note(self._store, end=rounds.result())
-
-    async def _drive(
-        self, sides: dict[int, Side], calls: int, progress: Progress, refused: list[Side]
-    ) -> End | None:
-        """Plan one batch after the other, each once the attempts of the one before are scored.
+    async def _make(self, sides: dict[int, Side], calls: int, progress: Progress) -> End | None:
+        """Make one batch after the other, each once the attempts of the one before are scored.
 
         Returns:
             Why there is no further one.
         """
-        batch: list[Chosen] | None = None
-        due = sum(len(side.stored) for side in sides.values())
-        rounds = self._rounds(asked=[number in sides for number in (0, 1)], calls=calls, used=due)
-        while True:
-            while due:
-                arrival = await self._arrivals.get()
-                due -= len(arrival.evaluated)
-                self._take(rounds, sides[arrival.side], arrival)
-                if batch is not None:  # else they were stored before
-                    failed = sum(evaluation.failed is not None for _, evaluation in arrival.evaluated)
-                    progress.advance(done=len(arrival.evaluated), failed=failed)
-            batch = rounds.next()
-            for side in sides.values():
-                try:
+        async with AsyncExitStack() as stack:
+            found = {
+                number: await side.begin(self._store, progress, stack)
+                for number, side in sides.items()
+                if side.record is not None
+            }
+            used = sum(map(len, found.values()))
+            rounds = self._rounds(asked=[number in sides for number in (0, 1)], calls=calls, used=used)
+            while True:
+                for number, evaluated in found.items():
+                    self._take(rounds, number, sides[number], evaluated)
+                batch = rounds.next()
+                for side in sides.values():
                     side.check(last=not batch)
-                except AgentError:
-                    refused.append(side)
-                    raise
-            if not batch:
-                break
-            for number, place in batch:
-                side = sides[number]
-                side.asker.plan(side.positions[self._tallies.counts.cases[place]])
-            due = len(batch)
-        for side in sides.values():
-            side.asker.end()
-        return rounds.end
+                if not batch:
+                    return rounds.end
+                cases: defaultdict[int, list[str]] = defaultdict(list)
+                for number, place in batch:
+                    cases[number].append(self._tallies.counts.cases[place])
+                for number in cases:
+                    if sides[number].record is None:
+                        await sides[number].begin(self._store, progress, stack)
+                found = await self._asked(sides, cases)
 
-    def _take(self, rounds: Rounds, side: Side, arrival: Arrival) -> None:
-        side.saw(arrival.evaluated)
+    async def _asked(self, sides: dict[int, Side], cases: Mapping[int, list[str]]) -> dict[int, Evaluated]:
+        """Make an attempt at each of some cases of each side, both sides at once."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = {number: group.create_task(sides[number].ask(cases[number])) for number in cases}
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return {number: task.result() for number, task in asked.items()}
+
+    def _take(self, rounds: Rounds, number: int, side: Side, evaluated: Evaluated) -> None:
         places = self._tallies.places
-        asked = [places[each.case] for _, each in arrival.evaluated if each.case in places]
-        rounds.take(arrival.side, self._tallies.of(side.settings, arrival.evaluated), asked)
+        asked = [places[each.case] for _, each in evaluated if each.case in places]
+        rounds.take(number, self._tallies.of(side.settings, evaluated), asked)
 
 
 def _budget(unfinished: Iterable[RunRecord]) -> str:

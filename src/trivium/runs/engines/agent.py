@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Set
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
@@ -16,9 +17,8 @@ from trivium.runs.pipeline import (
     MAX_BATCH_CHARACTERS,
     PendingAttempt,
     Pipeline,
-    Prepared,
+    Planned,
 )
-from trivium.runs.until_decided.asker import Attempts, Chooser, InTurn, Planned
 from trivium.store.records import StoredAttempt
 from trivium.suites.settings import Settings
 
@@ -30,8 +30,35 @@ Make = Callable[[Planned, Callable[[], bool]], Awaitable[Attempt]]
 T = TypeVar("T")
 
 
+class InTurn:
+    """Hands out attempts in a given order.
+
+    Args:
+        remaining: The attempts.
+        room: Awaited before each.
+    """
+
+    def __init__(
+        self, remaining: Iterator[Planned], room: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._remaining, self._room = remaining, room
+        self._postponed: deque[Planned] = deque()
+
+    async def next(self) -> Planned | None:
+        """The next attempt to make; None after the last."""
+        if self._room is not None:
+            await self._room()
+        return self._postponed.popleft() if self._postponed else next(self._remaining, None)
+
+    def postpone(self, planned: Planned) -> None:
+        """Hand an attempt out again, later."""
+        self._postponed.append(planned)
+
+
 class _WorkerPool:
     """Makes attempts with several workers; a worker ends when the process runs out of file handles.
+
+    Until the last attempt is made no other worker ends, since it may be the one that has room for it.
 
     Args:
         attempts: The attempts to make.
@@ -39,16 +66,25 @@ class _WorkerPool:
         number: Number of workers.
     """
 
-    def __init__(self, attempts: Attempts, make: Make, number: int) -> None:
+    def __init__(self, attempts: InTurn, make: Make, number: int) -> None:
         self._attempts, self._make = attempts, make
         self._number = self._active = number
+        self._in_flight = 0
+        self._landed = asyncio.Event()
 
     def _alone(self) -> bool:
         return self._active == 1
 
+    async def _next(self) -> Planned | None:
+        while (planned := await self._attempts.next()) is None and self._in_flight:
+            self._landed.clear()
+            await self._landed.wait()
+        return planned
+
     async def work(self, finished: asyncio.Queue[StoredAttempt | None]) -> None:
         """Run one worker: make one attempt after another."""
-        while (planned := await self._attempts.next()) is not None:
+        while (planned := await self._next()) is not None:
+            self._in_flight += 1
             try:
                 attempt = await self._make(planned, self._alone)
             except TooManyCalls as error:  # another worker retries it later
@@ -57,45 +93,10 @@ class _WorkerPool:
                 self._active -= 1
                 log.log(level, "%s; fewer attempts are in flight from now on (%d)", error, self._active)
                 return
+            finally:
+                self._in_flight -= 1
+                self._landed.set()
             await finished.put(StoredAttempt(position=planned[0], attempt=attempt))
-        self._active -= 1
-
-
-async def ask_agent(
-    adapter: AgentAdapter,
-    prepared: Prepared,
-    pipeline: Pipeline,
-    *,
-    done: Set[tuple[int, int]],
-    chooser: Chooser | None,
-    users: Users = ScriptedUser,
-) -> None:
-    """Call an agent for all attempts of a run, and close it.
-
-    Args:
-        adapter: The agent.
-        prepared: The suite, its settings and the metrics of the run.
-        pipeline: Stores and scores the attempts.
-        done: Position and repeat of the attempts that are stored already.
-        chooser: Chooses the attempts to make and their order; None makes all of them in suite order.
-        users: Makes the users of conversations.
-    """
-    suite, settings = prepared.suite, prepared.settings
-    remaining = (
-        (position, case, repeat)
-        for position, case in enumerate(suite)
-        for repeat in range(settings.repeats)
-        if (position, repeat) not in done
-    )
-    try:
-        await ask_and_score(
-            InTurn(remaining) if chooser is None else chooser.attempts(done),
-            calls_of(adapter, settings, users),
-            pipeline,
-            concurrency=min(settings.limits.attempts_at_once, len(suite) * settings.repeats),
-        )
-    finally:
-        await adapter.close()
 
 
 def calls_of(adapter: AgentAdapter, settings: Settings, users: Users = ScriptedUser) -> Make:
@@ -110,7 +111,7 @@ def calls_of(adapter: AgentAdapter, settings: Settings, users: Users = ScriptedU
 
 
 async def ask_and_score(
-    attempts: Attempts,
+    attempts: InTurn,
     make: Make,
     pipeline: Pipeline,
     *,

@@ -10,25 +10,24 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal
 
-from trivium.agents.recorded import Partitioned, Recorded
-from trivium.errors import InputError, MissingExtra, TriviumError
+from trivium.errors import TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES, metric_class
 from trivium.metrics.text.encoders.encoder import cores
-from trivium.runs.pipeline import PartlyScored, Pipeline, Prepared
-from trivium.store.partitions.writer import PartitionWriter
-from trivium.store.records import RunRecord, StoredAttempt
+from trivium.runs.pipeline import PartlyScored, Pipeline
 from trivium.suites.settings import Settings
 
 if TYPE_CHECKING:
-    from trivium.runs.engines.job import AttemptKeys, Task
-    from trivium.runs.engines.partition import LogLine, ScoredPart
+    from trivium.runs.engines.job import Task
+    from trivium.runs.engines.partition import LogLine
     from trivium.runs.engines.ray_workers import RayWorkers
+    from trivium.runs.engines.recorded import RecordedAttempts, StoredAttempts
     from trivium.runs.engines.workers import Workers
+
+    Source = RecordedAttempts | StoredAttempts
 
 log = logging.getLogger(__name__)
 
@@ -45,173 +44,97 @@ Engine = Literal["local", "ray"]
 """Where attempts are scored: in processes of this machine, or of a Ray cluster."""
 
 
-def check_engine(
-    engine: Engine,
-    recorded: Recorded | None,
-    settings: Settings,
-    *,
-    stored: bool = False,
-) -> None:
-    """Refuse what an engine cannot score.
-
-    Args:
-        engine: The engine.
-        recorded: The recorded outputs of the run, if there are any.
-        settings: Its settings.
-        stored: Whether it scores the attempts of a stored run.
-
-    Raises:
-        InputError: If this needs the main process.
-        MissingExtra: If Ray is not installed.
-    """
-    if engine not in get_args(Engine):
-        raise InputError("engine", f'found "{engine}", expected {" or ".join(get_args(Engine))}')
-    if engine == "local":
-        return
-    if recorded is None and not stored:
-        problem = "scores recorded outputs only (--outputs)"
-    elif not stored and not isinstance(recorded, Partitioned):
-        problem = (
-            "needs outputs in Trivium's own format: a .jsonl, .csv or .parquet file, several, or in memory"
-        )
-    elif settings.until_decided:
-        problem = "scores many outputs at once, and --until-decided one after the other"
-    else:
-        if find_spec("ray") is None:
-            raise MissingExtra("ray", "--engine ray")
-        return
-    raise InputError("", f"--engine ray {problem}")
-
-
-class Source(Protocol):
-    """The attempts of a run that are to be scored, a part at a time.
-
-    Attributes:
-        recorded: The recorded outputs that other processes read; None if rows come with each task.
-        in_parts: Whether there are tasks; only :meth:`left` otherwise.
-        done: Position and repeat of the recorded attempts that are left out.
-    """
-
-    recorded: Partitioned | None
-    in_parts: bool
-    done: "AttemptKeys"
-
-    def __len__(self) -> int:
-        """Number of attempts in all tasks."""
-
-    def tasks(self) -> "Iterator[Task]":
-        """Yield the parts in order."""
-
-    def attempts(self, task: "Task") -> Iterator[StoredAttempt]:
-        """Yield the attempts of a part that are to be scored, in this process."""
-
-    def left(self) -> Iterator[StoredAttempt]:
-        """Yield all attempts that are not scored yet, in this process."""
-
-
 class Scoring:
-    """Scores attempts with the metrics of a run, and stores their evaluations.
+    """Scores all attempts of a source with the metrics of a run, and stores their evaluations.
 
     Args:
-        prepared: What the run computes.
-        run: The run.
         pipeline: Stores what is scored.
+        source: The attempts.
         workers: Number of processes. None on this machine: one, and as many as there are cores if the run
             takes long; on a cluster: as many as it has CPUs.
-        engine: Where the processes run; see :func:`check_engine`.
-        partitions: Where rows are stored, if not in the store itself.
+        engine: Where the processes run.
+        save: Also store the attempts.
     """
 
     def __init__(
-        self,
-        prepared: Prepared,
-        run: RunRecord,
-        pipeline: Pipeline,
-        *,
-        workers: int | None,
-        engine: Engine,
-        partitions: PartitionWriter | None = None,
+        self, pipeline: Pipeline, source: "Source", *, workers: int | None, engine: Engine, save: bool
     ) -> None:
-        self._suite, self._settings, self._names, self._metrics = prepared
+        self._suite, self._settings, self._names, self._metrics = pipeline.prepared
         self._leaving = leaving(self._metrics, self._settings)
         certified = self._settings.judge is not None and self._settings.judge.certificate
         self._evaluated_there = len(self._leaving) == len(self._metrics) and not certified
-        self._run = run
-        self._pipeline = pipeline
-        self._workers = workers
-        self._engine = engine
-        self._partitions = partitions
+        self._pipeline, self._source, self._save = pipeline, source, save
+        self._workers, self._engine = workers, engine
+        self._count = process_count(workers, self._metrics, self._leaving) if source.in_parts else 1
+        """Processes on this machine."""
 
-    async def score(self, source: Source, *, save: bool) -> None:
-        """Score all attempts of a source.
-
-        Args:
-            source: The attempts.
-            save: Also store the attempts.
-        """
-        if self._metrics and not self._leaving and (self._engine == "ray" or self._workers not in {None, 1}):
+    async def score(self) -> None:
+        """Score all attempts."""
+        there = self._engine == "ray"
+        if self._metrics and not self._leaving and (there or self._workers not in {None, 1}):
             names = ", ".join(metric.name for metric in self._metrics)
             log.warning("only the main process can compute %s: no workers are started", names)
-        count = process_count(self._workers, self._metrics, self._leaving) if source.in_parts else 1
-        if self._leaving and (self._engine == "ray" or count > 1):
-            await self._pipeline.in_thread(lambda: self._score(source, count, save=save))
+        if self._leaving and (there or self._count > 1):
+            await self._pipeline.in_thread(self._score)
         else:
-            await self._pipeline.score_all(source.left(), save=save)
+            await self._pipeline.score_all(self._source.left(), save=self._save)
 
-    def _score(self, source: Source, count: int, *, save: bool) -> None:
+    def _score(self) -> None:
         from trivium.runs.engines.workers import NoWorkers
 
         at_once = self._engine == "ray" or self._workers is not None
-        tasks = source.tasks()
-        for task in () if at_once else _before_workers(tasks, len(source)):
-            self._pipeline.score_now(source.attempts(task), save=save)
+        tasks = self._source.tasks()
+        for task in () if at_once else _before_workers(tasks, len(self._source)):
+            self._pipeline.score_now(self._source.attempts(task), save=self._save)
             if self._pipeline.closed:
                 return
         first = next(tasks, None)
         if first is None:
             return
         try:
-            self._score_in_workers(source, chain([first], tasks), count, save=save)
+            self._score_in_workers(chain([first], tasks))
         except NoWorkers:
             if at_once:
                 raise
             log.warning("scoring goes on in one process")
-            self._pipeline.score_now(source.left(), save=save)
+            self._pipeline.score_now(self._source.left(), save=self._save)
 
-    def _score_in_workers(self, source: Source, tasks: "Iterator[Task]", count: int, *, save: bool) -> None:
-        partitions = self._partitions if self._evaluated_there and source.recorded is not None else None
+    def _score_in_workers(self, tasks: "Iterator[Task]") -> None:
+        source, pipeline = self._source, self._pipeline
+        partitions = pipeline.partitions if self._evaluated_there and source.recorded is not None else None
         place = None if partitions is None else (partitions.folder, partitions.reserve(len(source)))
-        pool = self._pool(source, count, place=place, save=save)
-        self._pipeline.closes(pool.stop)
+        pool = self._pool(place)
+        pipeline.closes(pool.stop)
         if not self._evaluated_there:
             with closing(_partly_scored(pool, source, tasks)) as attempts:
-                self._pipeline.score_now(attempts, save=save)
+                pipeline.score_now(attempts, save=self._save)
             return
         if partitions is not None:
             most = len(source) // (PARTS_A_WORKER * (self._workers or cores()))
             tasks = _joined(tasks, min(MOST_TOGETHER, most))
         for _, scored in pool.scored(tasks):
             _log(scored.warnings)
-            self._save(scored)
-            if self._pipeline.closed:
+            write = None
+            if scored.partition is not None and partitions is not None:
+                write = partial(partitions.add, partition=scored.partition)
+            pipeline.save_scored(scored.rows, scored.aggregation, write=write)
+            if pipeline.closed:
                 return
 
-    def _pool(
-        self, source: Source, count: int, *, place: tuple[str, int] | None, save: bool
-    ) -> "Workers | RayWorkers":
+    def _pool(self, place: tuple[str, int] | None) -> "Workers | RayWorkers":
         from trivium.runs.engines.job import Job
 
         job = Job(
-            source.recorded,
+            self._source.recorded,
             self._suite,
             self._settings,
             self._names_there(),
-            self._run,
-            source.done,
+            self._pipeline.run,
+            self._source.done,
             partitions=place,
             evaluates=self._evaluated_there,
-            save=save,
-            aggregates=self._pipeline.aggregates,
+            save=self._save,
+            aggregates=self._pipeline.incremental.active,
         )
         if self._engine == "ray":
             from trivium.runs.engines.ray_workers import RayWorkers
@@ -219,7 +142,7 @@ class Scoring:
             return RayWorkers(job, self._leaving, self._workers)
         from trivium.runs.engines.workers import Workers
 
-        return Workers(job, self._leaving, count)
+        return Workers(job, self._leaving, self._count)
 
     def _names_there(self) -> tuple[str, ...]:
         """The names that the metrics of workers are built from."""
@@ -231,15 +154,9 @@ class Scoring:
             if name not in CASE_FIGURES and metric_class(name, self._settings).name in there
         )
 
-    def _save(self, scored: "ScoredPart") -> None:
-        write = None
-        if scored.partition is not None and self._partitions is not None:
-            write = partial(self._partitions.add, partition=scored.partition)
-        self._pipeline.save_scored(scored.rows, scored.aggregation, write=write)
-
 
 def _partly_scored(
-    pool: "Workers | RayWorkers", source: Source, tasks: "Iterator[Task]"
+    pool: "Workers | RayWorkers", source: "Source", tasks: "Iterator[Task]"
 ) -> Generator[PartlyScored, None, None]:
     """Yield the attempts of a source, in order, with the scores that workers have computed."""
     from trivium.runs.engines.partition import decoded_scores

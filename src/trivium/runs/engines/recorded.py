@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Carried, Partitioned, Recorded
 from trivium.errors import OutputsError
-from trivium.runs.engines.agent import ask_and_score
+from trivium.runs.engines.agent import InTurn, ask_and_score
 from trivium.runs.engines.job import AttemptKeys, Task
-from trivium.runs.pipeline import Pipeline, in_batches
-from trivium.runs.until_decided.asker import Chooser, Planned
+from trivium.runs.pipeline import Pipeline, Planned, in_batches
 from trivium.store.records import RunRecord, StoredAttempt, decoded_attempt
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -54,16 +53,16 @@ class RecordedAttempts:
         self.done = AttemptKeys(self._store.attempt_keys(self._run))
         return self._remaining(self._all)
 
-    async def score_until_decided(self, chooser: Chooser, pipeline: Pipeline, *, repeats: int) -> None:
-        """Score attempts in the order of the chooser, as if they were made only now.
+    async def score_until_decided(self, attempts: InTurn, pipeline: Pipeline, *, repeats: int) -> None:
+        """Score attempts in the order in which they are handed out, as if they were made only now.
 
         Args:
-            chooser: Chooses which attempts are scored, in which order.
+            attempts: The attempts.
             pipeline: Scores and stores them.
             repeats: Number of attempts at each case.
 
         Raises:
-            OutputsError: If an attempt that the chooser may want was not recorded.
+            OutputsError: If an attempt that may be wanted was not recorded.
         """
         recorded = self._parted
         if recorded is None:
@@ -79,12 +78,7 @@ class RecordedAttempts:
             ((_, attempt),) = recorded.read(range(index, index + 1))
             return attempt
 
-        await ask_and_score(
-            chooser.attempts(set(self._store.attempt_keys(self._run))),
-            read,
-            pipeline,
-            concurrency=1,
-        )
+        await ask_and_score(attempts, read, pipeline, concurrency=1)
 
     def _check_complete(self, recorded: Set[tuple[int | None, int]], repeats: int) -> None:
         """Refuse outputs of only some cases: which they are might depend on how good they are."""

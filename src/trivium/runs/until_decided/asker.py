@@ -4,71 +4,19 @@ Definition: docs/definitions/comparisons.md#until-decided.
 """
 
 import asyncio
-from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Set
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Set
 from threading import Lock
-from typing import Protocol, Self
 
 from trivium.runs.aggregation import AnyEvaluation
+from trivium.runs.engines.agent import InTurn
+from trivium.runs.pipeline import Planned
 from trivium.runs.until_decided.difference import ComparisonWith
 from trivium.runs.until_decided.gates import Gates
 from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.store.records import RunRecord
-from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
-
-Planned = tuple[int, Case, int]
-"""Position, case and repeat of an attempt that is to be made."""
-
-
-class Attempts(Protocol):
-    """The attempts that are to be made, handed out one after the other on the thread of the event loop."""
-
-    async def next(self) -> Planned | None:
-        """The next one; None after the last. Waits until it is known."""
-
-    def postpone(self, planned: Planned) -> None:
-        """Hand an attempt out again, later."""
-
-
-class Chooser(Protocol):
-    """Chooses which attempts of a run are made, by the evaluations of those that were."""
-
-    def attempts(self, stored: Set[tuple[int, int]]) -> Attempts:
-        """The attempts to be made.
-
-        Args:
-            stored: Position and repeat of those that are stored already.
-        """
-
-    def take(self, evaluated: Iterable[tuple[int, AnyEvaluation]]) -> None:
-        """Take evaluations of attempts, each with the position of its case, in any order. From any thread."""
-
-
-class InTurn:
-    """Hands out attempts in a given order.
-
-    Args:
-        remaining: The attempts.
-        room: Awaited before each.
-    """
-
-    def __init__(
-        self, remaining: Iterator[Planned], room: Callable[[], Awaitable[None]] | None = None
-    ) -> None:
-        self._remaining, self._room = remaining, room
-        self._postponed: deque[Planned] = deque()
-
-    async def next(self) -> Planned | None:
-        """The next attempt to make; None after the last."""
-        if self._room is not None:
-            await self._room()
-        return self._postponed.popleft() if self._postponed else next(self._remaining, None)
-
-    def postpone(self, planned: Planned) -> None:
-        """Hand an attempt out again, later."""
-        self._postponed.append(planned)
 
 
 class Asker:
@@ -111,21 +59,12 @@ class Asker:
         self._room: asyncio.Event | None = None
         self._waiting: set[tuple[int, int]] = set()
 
-    @classmethod
-    def of(
-        cls, run: RunRecord, suite: Suite, settings: Settings, comparison: ComparisonWith | None
-    ) -> Self | None:
-        """What decides how many cases a run asks; None if it asks all."""
-        if not settings.until_decided:
-            return None
-        return cls(run, suite, settings, comparison)
-
     @property
     def decided(self) -> bool:
         """Whether the answer is decided."""
         return self._decider.decided
 
-    def attempts(self, stored: Set[tuple[int, int]]) -> Attempts:
+    def attempts(self, stored: Set[tuple[int, int]]) -> InTurn:
         """The attempts to be made, until the answer is decided."""
         return InTurn(self._remaining(stored), self._has_room)
 

@@ -17,8 +17,6 @@ from typing import Literal
 
 import msgspec
 
-from trivium.errors import Problem, SuiteError
-from trivium.metrics.registry import ACCEPTED
 from trivium.runs.aggregation import Aggregation, AnyEvaluation, evaluated_cases
 from trivium.runs.columns import Column
 from trivium.runs.summary import GateAnswer
@@ -32,34 +30,6 @@ Answer = Literal["pass", "fail", "inconclusive"]
 
 Values = dict[str, tuple[float, float]]
 """By gate, the lowest and the highest value that a case can have; equal if none of its scores is missing."""
-
-
-def check_until_decided(settings: Settings, *, source: str, against: bool = False) -> None:
-    """Refuse settings under which nothing could be decided.
-
-    Args:
-        settings: Settings of the run.
-        source: Where they come from.
-        against: Whether a comparison with a stored run is to be decided, so that no gate is needed.
-
-    Raises:
-        SuiteError: If there is no gate, or one on a figure that single cases do not have.
-    """
-    if not settings.until_decided:
-        return
-    problems = [
-        Problem(f"gates.{name}", "until_decided decides means over cases, and this is none")
-        for name in settings.gates
-        if name == ACCEPTED or name.endswith(f".{ACCEPTED}") or name.startswith(("pass@", "pass^"))
-    ]
-    if not settings.gates and not against:
-        what = (
-            "until_decided needs a gate to decide; found none. Give gates, or a stored run to compare with "
-            "(--against RUN)"
-        )
-        problems = [Problem("gates", what)]
-    if problems:
-        raise SuiteError(source, problems)
 
 
 class Gates:
