@@ -17,7 +17,8 @@ from trivium.metrics.judge.evidence import (
     retrieval,
 )
 from trivium.metrics.judge.judgement import likert_scale, nearest_level, value_of
-from trivium.metrics.judge.prompts.answer import MalformedAnswer, parse, schema
+from trivium.metrics.judge.prompts import answer as answers
+from trivium.metrics.judge.prompts.answer import MalformedAnswer, schema
 from trivium.metrics.judge.signals import score_spans
 from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.rubrics.rubric import Dimension
@@ -29,6 +30,11 @@ WHOLE = likert_scale(1)
 COSINE = EvidenceSimilarity("cosine")
 
 
+def parse(text, dimensions, scores, **how):
+    form = schema(dimensions, scores, alone=how.get("alone", False))
+    return answers.parse(text, dimensions, form, **how)
+
+
 FORMS = {rubric.name: schema(rubric.dimensions, WHOLE) for rubric in (REVIEW, AGENT)}
 VALIDATORS = {name: jsonschema.Draft202012Validator(form) for name, form in FORMS.items()}
 
@@ -38,9 +44,9 @@ VALIDATORS = {name: jsonschema.Draft202012Validator(form) for name, form in FORM
 def test_every_answer_that_the_schema_allows_is_parsed_and_in_bounds(rubric, seed):
     raw = fill(FORMS[rubric.name], seed=seed)
     VALIDATORS[rubric.name].validate(raw)
-    answers = parse(json.dumps(raw), rubric.dimensions, WHOLE)
+    found = parse(json.dumps(raw), rubric.dimensions, WHOLE)
     for dimension in rubric.dimensions:
-        value = value_of(answers[dimension.name], dimension, scale="minmax")
+        value = value_of(found[dimension.name], dimension, scale="minmax")
         assert value is None or 0 <= value <= 1
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,11 +16,11 @@ from trivium.metrics.judge.prompts.json_extract import (
 from trivium.safe_text import sanitise
 from trivium.suites.rubrics.rubric import Dimension
 
-MAX_CLAIMS = 100
-MAX_ASPECTS = 100
+MAX_PARTS = 100
 MAX_QUOTES = 20
 MAX_CHARS = 4000
-"""Limits of the stored parts of an answer; longer ones are cut, not refused."""
+"""Most claims or aspects, quotes, and characters of a text that are kept of an answer; more are cut, not
+refused."""
 
 COVERED = ("yes", "partly", "no")
 NOT_SHOWN = "not_shown"
@@ -38,6 +38,7 @@ CALL_ARGUMENTS, MAX_CALL_DEPTH = ("arguments", "parameters", "input", "function"
 _JOINS = re.compile(r"[\s_-]+")
 
 Schema = dict[str, Any]
+T = TypeVar("T")
 
 
 class MalformedAnswer(Exception):
@@ -91,9 +92,6 @@ class Aspect(msgspec.Struct, frozen=True, kw_only=True):
     covered: str
 
 
-Part = TypeVar("Part", Claim, Aspect)
-
-
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A judge's answer about one dimension.
 
@@ -129,14 +127,6 @@ def key_of(dimension: Dimension, *, alone: bool) -> str:
     return "judgement" if alone else dimension.name
 
 
-def _criteria_of(dimension: Dimension, *, alone: bool) -> dict[str, str]:
-    """Keys of the criteria in an answer, by name: their names, or neutral keys."""
-    return {
-        each.name: f"criterion_{number}" if alone else each.name
-        for number, each in enumerate(dimension.criteria, 1)
-    }
-
-
 def schema(dimensions: Sequence[Dimension], scores: Sequence[float], *, alone: bool = False) -> Schema:
     """Build the JSON schema of an answer, within the limits of providers' strict modes.
 
@@ -165,7 +155,8 @@ def _of_dimension(dimension: Dimension, scores: Sequence[float], *, alone: bool)
     elif dimension.criteria:
         score = {"anyOf": [_one_of(scores), {"type": "null"}]}
         criterion = _object({"explanation": text, "score": score})
-        keys = _criteria_of(dimension, alone=alone).values()
+        names = [each.name for each in dimension.criteria]
+        keys = [f"criterion_{number}" for number in range(1, len(names) + 1)] if alone else names
         fields["criteria"] = _object(dict.fromkeys(keys, criterion))
     fields["reason"] = text
     if has_level(dimension):
@@ -195,7 +186,7 @@ def _object(fields: dict[str, Schema]) -> Schema:
 def parse(
     text: str,
     dimensions: Sequence[Dimension],
-    scores: Sequence[float],
+    whole: Schema,
     *,
     aspects: int = 0,
     shown: Iterable[str] = (),
@@ -206,8 +197,8 @@ def parse(
 
     Args:
         text: The model's text.
-        dimensions: The judged dimensions.
-        scores: The values that a Likert criterion may have.
+        dimensions: The dimensions whose answers are wanted.
+        whole: The schema of the answer, as :func:`schema` built it.
         aspects: Number of aspects shown, all of which the answer must cover; 0 if the judge lists them.
         shown: Texts that the model was shown; a quotation of them is not an answer.
         cut: Names of the truncated texts. For a dimension that uses none of them, the verdict ``not_shown``
@@ -228,16 +219,17 @@ def parse(
         raise MalformedAnswer("a field of the answer", "there once", "there twice") from None
     except NoJson:
         raise _no_json(text) from None
-    given = _mapping(given, "the answer")
+    given = _of_kind(given, dict, "an object", "the answer")
     if not extracted.whole and not keys & given.keys():
         raise _no_json(text)
     answers: Answers = {}
     mistakes: dict[str, MalformedAnswer] = {}
     for each in dimensions:
         try:
-            raw = _field(given, key_of(each, alone=alone), "")
-            whole = not set(cut) & set(each.sees)
-            answers[each.name] = _answer(raw, each, scores, aspects, alone=alone, whole=whole)
+            reader, key = _Reader(aspects), key_of(each, alone=alone)
+            fields = reader.field(given, key, whole["properties"][key], "")
+            shown_whole = not set(cut) & set(each.sees)
+            answers[each.name] = _answer(each, fields, tuple(reader.not_given), shown_whole=shown_whole)
         except MalformedAnswer as mistake:
             mistakes[each.name] = mistake
     if mistakes:
@@ -263,126 +255,100 @@ def _no_json(text: str) -> MalformedAnswer:
 
 
 def _answer(
-    raw: Any, dimension: Dimension, scores: Sequence[float], aspects: int, *, alone: bool, whole: bool
+    dimension: Dimension, fields: dict[str, Any], not_given: tuple[str, ...], *, shown_whole: bool
 ) -> Answer:
-    where = key_of(dimension, alone=alone)
-    fields = _Fields(_mapping(raw, where))
-    covered = _aspects(fields, where, aspects) if dimension.aspects else ()
-    claims = _claims(fields, where, whole=whole) if dimension.claims else ()
-    cited: list[Any] = [*(each.quote for each in covered), *(each.quote for each in claims)]
-    quotes = [quote for quote in cited if quote.strip()]
-    if not (dimension.aspects or dimension.claims):
-        quotes = fields.quotes()
-    criteria: dict[str, float | None] = {}
-    explanations: dict[str, str] = {}
-    if dimension.criteria and not dimension.claims:
-        given = _mapping(_field(fields, "criteria", where), f"{where}.criteria")
-        for name, key in _criteria_of(dimension, alone=alone).items():
-            place = f"{where}.criteria.{key}"
-            criterion = fields.inner(_field(given, key, f"{where}.criteria"), place)
-            explanations[name] = criterion.told("explanation")
-            criteria[name] = _number(_field(criterion, "score", place), scores, f"{place}.score")
+    """The answer about a dimension, from its fields as a _Reader reads them."""
+    verdicts = {NOT_SHOWN: "unverifiable"} if shown_whole else {}
+    claims = [
+        Claim(**each | {"verdict": verdicts.get(each["verdict"], each["verdict"])})
+        for each in fields.get("claims", ())
+    ]
+    aspects = [Aspect(**each) for each in fields.get("aspects", ())]
+    parts = (*fields.get("aspects", ()), *fields.get("claims", ()))
+    cited = [each["quote"] for each in parts if each["quote"].strip()]
+    names, criteria = [each.name for each in dimension.criteria], fields.get("criteria", {}).values()
     return Answer(
-        reason=fields.told("reason"),
-        evidence=tuple(quote[:MAX_CHARS] for quote in quotes if isinstance(quote, str)),
-        confidence=fields.confidence(),
-        criteria=criteria,
-        explanations=explanations,
-        level=_level(fields, dimension, where) if has_level(dimension) else None,
-        claims=claims,
-        aspects=covered,
-        not_given=tuple(fields.not_given),
+        reason=fields["reason"],
+        evidence=tuple(fields.get("evidence", cited)),
+        confidence=fields["confidence"],
+        criteria={name: each["score"] for name, each in zip(names, criteria, strict=False)},
+        explanations={name: each["explanation"] for name, each in zip(names, criteria, strict=False)},
+        level=fields.get("level"),
+        claims=tuple(claims),
+        aspects=tuple(aspects),
+        not_given=not_given,
     )
 
 
-class _Fields(dict[str, Any]):
-    """Fields of an answer about a dimension, with what they lack that no score needs.
+_TOLD = frozenset({"reason", "explanation", "reasoning", "quote", "evidence", "confidence"})
+"""Fields without which a score stands."""
+
+
+class _Reader:
+    """Reads fields of an answer by their schemas, more leniently than these are.
+
+    Args:
+        aspects: See :func:`parse`.
 
     Attributes:
-        not_given: Names of such fields that are missing or of another kind, in the order of reading.
+        not_given: Names of fields of ``_TOLD`` that are missing or of another kind, in the order of reading.
     """
 
-    def __init__(self, given: Mapping[str, Any], not_given: dict[str, None] | None = None) -> None:
-        super().__init__(given)
-        self.not_given: dict[str, None] = {} if not_given is None else not_given
+    def __init__(self, aspects: int) -> None:
+        self.not_given: dict[str, None] = {}
+        self._aspects = aspects
 
-    def inner(self, value: Any, where: str) -> "_Fields":
-        """An object within these fields; what it lacks, they lack."""
-        return _Fields(_mapping(value, where), self.not_given)
+    def field(self, given: Mapping[str, Any], name: str, form: Schema, where: str) -> Any:
+        """Read a field of an object that stands at a place.
 
-    def told(self, name: str) -> str:
-        """A text that explains or cites; empty if it is not given."""
-        value = self.get(name)
-        if isinstance(value, str) and (value.strip() or name == "quote"):
+        Raises:
+            MalformedAnswer: If it is missing, or its value is not allowed.
+        """
+        if name in _TOLD and "properties" not in form:
+            return self._told(given.get(name), name)
+        place = f"{where}.{name}" if where else name
+        if name not in given:
+            raise MalformedAnswer(place, "there")
+        return self._value(given[name], form, place)
+
+    def _value(self, value: Any, form: Schema, where: str) -> Any:
+        if "anyOf" in form:
+            return None if value is None else self._value(value, form["anyOf"][0], where)
+        if "properties" in form:
+            given = _of_kind(value, dict, "an object", where)
+            return {name: self.field(given, name, each, where) for name, each in form["properties"].items()}
+        if "items" in form:
+            values = _of_kind(value, list, "a list", where)
+            count = self._aspects if where.endswith(".aspects") else 0
+            if count and len(values) != count:
+                raise MalformedAnswer(where, f"a list of {count}, one an aspect", f"a list of {len(values)}")
+            cut = values[: count or MAX_PARTS]
+            return [self._value(each, form["items"], f"{where}[{index}]") for index, each in enumerate(cut)]
+        if "enum" in form:
+            return (_word if form["type"] == "string" else _number)(value, form["enum"], where)
+        if not isinstance(value, str):
+            raise MalformedAnswer(where, "a text", _excerpt(value))
+        return value[:MAX_CHARS]
+
+    def _told(self, value: Any, name: str) -> Any:
+        """What explains or cites, or a stated confidence; empty or None if it is not given."""
+        if name == "evidence":
+            quotes = _nested(value)
+            quotes = [quotes] if isinstance(quotes, str) and quotes.strip() else quotes
+            if isinstance(quotes, list):
+                return [quote[:MAX_CHARS] for quote in quotes[:MAX_QUOTES] if isinstance(quote, str)]
+        elif name == "confidence":
+            try:
+                return int(_number(value, CONFIDENCE, name))
+            except MalformedAnswer:
+                pass
+        elif isinstance(value, str) and (value.strip() or name == "quote"):
             return value[:MAX_CHARS]
         self.not_given[name] = None
-        return ""
-
-    def quotes(self) -> list[Any]:
-        """The quotes of a list, or of a text in place of one."""
-        value = _nested(self.get("evidence"))
-        if isinstance(value, str) and value.strip():
-            return [value]
-        if not isinstance(value, list):
-            self.not_given["evidence"] = None
-        return value[:MAX_QUOTES] if isinstance(value, list) else []
-
-    def confidence(self) -> int | None:
-        """The stated confidence, if it is one that may be stated."""
-        try:
-            number = _number(self.get("confidence"), CONFIDENCE, "confidence")
-        except MalformedAnswer:
-            number = None
-        if number is None:
-            self.not_given["confidence"] = None
-        return None if number is None else int(number)
+        return {"evidence": [], "confidence": None}.get(name, "")
 
 
-def _level(fields: Mapping[str, Any], dimension: Dimension, where: str) -> str | None:
-    level = _field(fields, "level", where)
-    if level is None:
-        return None
-    return _word(level, tuple(dimension.levels), f"{where}.level")
-
-
-def _claims(fields: _Fields, where: str, *, whole: bool) -> tuple[Claim, ...]:
-    raw = _list(_field(fields, "claims", where), f"{where}.claims")[:MAX_CLAIMS]
-    found = _parts(fields, raw, f"{where}.claims", Claim, {"verdict": VERDICTS, "importance": IMPORTANCE})
-    return tuple(
-        msgspec.structs.replace(each, verdict="unverifiable") if whole and each.verdict == NOT_SHOWN else each
-        for each in found
-    )
-
-
-def _aspects(fields: _Fields, where: str, count: int) -> tuple[Aspect, ...]:
-    raw = _list(_field(fields, "aspects", where), f"{where}.aspects")
-    if count and len(raw) != count:
-        raise MalformedAnswer(
-            f"{where}.aspects", f"a list of {count}, one an aspect", f"a list of {len(raw)}"
-        )
-    raw = raw if count else raw[:MAX_ASPECTS]
-    return tuple(_parts(fields, raw, f"{where}.aspects", Aspect, {"covered": COVERED}))
-
-
-def _parts(
-    fields: _Fields, raw: Sequence[Any], where: str, kind: type[Part], words: Mapping[str, Sequence[str]]
-) -> Iterator[Part]:
-    """Read the claims or aspects of a list; ``words`` has what some of their fields may be.
-
-    The first field must be there; the others explain or cite.
-    """
-    first, *told = (name for name in kind.__struct_fields__ if name not in words)
-    for index, each in enumerate(raw):
-        place = f"{where}[{index}]"
-        part = fields.inner(each, place)
-        read = {name: _word(_field(part, name, place), words[name], f"{place}.{name}") for name in words}
-        read[first] = _text(part, first, place)
-        yield kind(**read | {name: part.told(name) for name in told})
-
-
-def _number(value: Any, allowed: Sequence[float], where: str) -> float | None:
-    if value is None:
-        return None
+def _number(value: Any, allowed: Sequence[float], where: str) -> float:
     text = _PLAIN_NUMBER.fullmatch(value) if isinstance(value, str) else None
     number = float(text[1]) if text else value
     # In Python, true is an int, but it is not a score.
@@ -406,23 +372,11 @@ def _folded(word: str) -> str:
     return _JOINS.sub("_", word.strip().casefold())
 
 
-def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
-    value = _field(fields, name, where)
-    if not isinstance(value, str):
-        raise MalformedAnswer(f"{where}.{name}", "a text", _excerpt(value))
-    return value[:MAX_CHARS]
-
-
-def _field(fields: Mapping[str, Any], name: str, where: str) -> Any:
-    if name not in fields:
-        raise MalformedAnswer(f"{where}.{name}" if where else name, "there")
-    return fields[name]
-
-
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+def _of_kind(value: Any, kind: type[T], wanted: str, where: str) -> T:
+    """An object or a list, perhaps written as a text."""
     value = _nested(value)
-    if not isinstance(value, dict):
-        raise MalformedAnswer(where, "an object", _excerpt(value))
+    if not isinstance(value, kind):
+        raise MalformedAnswer(where, wanted, _excerpt(value))
     return value
 
 
@@ -432,13 +386,6 @@ def _nested(value: Any) -> Any:
         return decoded_text(value) if isinstance(value, str) else value
     except DuplicateMembers:
         return value
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    value = _nested(value)
-    if not isinstance(value, list):
-        raise MalformedAnswer(where, "a list", _excerpt(value))
-    return value
 
 
 def _excerpt(value: Any) -> str:

@@ -197,7 +197,6 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
         static: The system message: instructions without judged text.
         ask: The task: the last part of the user message. Never empty.
         schema: JSON schema of the answer.
-        scores: The values that a Likert criterion may have, rising.
         prompt: Digest of the prompt without the judged texts.
         alone: Whether the answer has neutral keys for its one dimension and its criteria.
         case: The delimited material: the first part of the user message.
@@ -210,7 +209,6 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
     static: str
     ask: str
     schema: Schema
-    scores: tuple[float, ...]
     prompt: str
     alone: bool
     case: str = ""
@@ -231,7 +229,7 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
         return parse(
             text,
             [each for each in self.dimensions if each.name in names],
-            self.scores,
+            self.schema,
             aspects=self.aspects,
             shown=self.texts.values(),
             cut=self.cut,
@@ -293,7 +291,6 @@ def _without_case(
         static=static,
         ask=ask,
         schema=schema(dimensions, scores, alone=alone),
-        scores=scores,
         prompt=blake2b(written.encode(), digest_size=8).hexdigest(),
         alone=alone,
     )
