@@ -13,9 +13,10 @@ import msgspec
 
 from trivium.metrics.judge.budget.budget import answer_tokens
 from trivium.metrics.judge.budget.prices import context_chars
-from trivium.metrics.judge.client.models import JudgeExecutor, OpenedModel
+from trivium.metrics.judge.client.models import JudgeExecutor
 from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.request import ModelRequest
+from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.metrics.judge.client.structured_output import StructuredAnswer, ask
 from trivium.metrics.judge.evidence import EvidenceSimilarity, quoted_document, retrieval
 from trivium.metrics.judge.judgement import Judgement, judgement_of, unjudged, usage_of
@@ -218,7 +219,7 @@ class Judge:
         by_complexity = self.settings.models_by_complexity
         return by_complexity.get(metric_input.case.complexity, self.settings.models)
 
-    async def _samples(self, model: OpenedModel, prepared: PreparedRequest) -> list[StructuredAnswer]:
+    async def _samples(self, model: RequestScheduler, prepared: PreparedRequest) -> list[StructuredAnswer]:
         """Return the answered samples; raise the first error if there are none."""
         settings = self.settings
         names = tuple(each.name for each in prepared.dimensions)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.metrics.judge.budget.calls import call, reply
 from tests.metrics.judge.client.virtual_time import in_virtual_time
 from trivium.metrics.judge.budget.budget import run_budget
-from trivium.metrics.judge.client.providers import GivenUp
+from trivium.metrics.judge.client.providers import GivenUp, ModelDescription
 from trivium.metrics.judge.client.request import RequestError
 from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings
@@ -71,7 +71,9 @@ class Day(NamedTuple):
 
 
 class Provider:
-    """Answers in virtual time; see :class:`~trivium.metrics.judge.client.pydantic_ai_models.Client`."""
+    """Answers in virtual time; see :class:`~trivium.metrics.judge.client.request.Client`."""
+
+    description = ModelDescription(provider="a", name="m", base_url="http://127.0.0.1")
 
     def __init__(self, weather: Weather, seed: int) -> None:
         self.weather, self.random = weather, random.Random(seed)

@@ -141,7 +141,7 @@ def test_no_further_request_is_sent_while_responses_are_not_stored(server, monke
     least = max(8, 2 * (concurrency or 100))
 
     async def may_more_come():
-        return executor.models.opened(GPT).scheduler.limiter.in_flight > 0 or disk.handed_over < least
+        return executor.models.opened(GPT).limiter.in_flight > 0 or disk.handed_over < least
 
     while executor.submit(may_more_come).result():
         threading.Event().wait(0.01)
@@ -174,7 +174,7 @@ def test_while_requests_wait_further_answers_are_looked_up_many_at_once(server, 
     calls = distinct(3 + LOOKUPS_TOGETHER)
 
     async def waiting():
-        return executor.models.opened(GPT).scheduler.asking
+        return executor.models.opened(GPT).asking
 
     answers(executor, *calls[:3])
     while executor.submit(waiting).result() < 3:

@@ -10,26 +10,23 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from trivium.metrics.judge.budget.budget import Budget, run_budget
 from trivium.metrics.judge.client.direct_client import open_direct_client
-from trivium.metrics.judge.client.parameters import Parameters
 from trivium.metrics.judge.client.providers import (
-    GivenUp,
-    ModelDescription,
     ModelUnavailable,
     expand_variables,
 )
 from trivium.metrics.judge.client.pydantic_ai_models import open_client
 from trivium.metrics.judge.client.request import (
+    AskResult,
     Client,
     MemoryResponseCache,
     ModelRequest,
     ModelResponse,
-    RequestError,
     ResponseCache,
 )
 from trivium.metrics.judge.client.scheduler import RequestScheduler
@@ -40,39 +37,14 @@ LOOKUPS_TOGETHER, LOOKUP_SECONDS = 32, 0.05
 seconds. This saves a tenth of the CPU time."""
 
 
-class AskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A response, and what it took.
-
-    Attributes:
-        response: The response, new or cached.
-        requests: Requests sent for it; 0 if it was cached or in flight already.
-        sent: The request as it was sent.
-        left_out: Parameters that the server has refused so far.
-    """
-
-    response: ModelResponse
-    requests: int
-    sent: ModelRequest
-    left_out: tuple[str, ...] = ()
-
-
-class OpenedModel(NamedTuple):
-    """A model of the suite that is ready for requests."""
-
-    name: str
-    description: ModelDescription
-    parameters: Parameters
-    scheduler: RequestScheduler
-
-
 class Models:
     """What judges ask, on the executor's event loop. ``cache`` and ``budget`` are set before first use."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
         self.cache: ResponseCache = MemoryResponseCache()
-        self._opened: dict[str, OpenedModel | ModelUnavailable] = {}
-        self._in_flight: dict[str, asyncio.Task[tuple[ModelResponse, int]]] = {}
+        self._opened: dict[str, RequestScheduler | ModelUnavailable] = {}
+        self._in_flight: dict[str, asyncio.Task[AskResult]] = {}
         self._first_about: dict[tuple[str, str, str], asyncio.Event] = {}
         self._keys: set[str] = set()
         self._keys_due = asyncio.Event()
@@ -95,20 +67,22 @@ class Models:
             GivenUp: If there is no answer.
             BudgetExhausted: If the budget does not allow it.
         """
-        opened = self.opened(name)
-        if opened.parameters.marks != "case":
-            return await self._ask_adapted(opened, request, about)
-        async with self._behind_first(opened, request):
-            return await self._ask_adapted(opened, request, about)
+        model = self.opened(name)
+        if not model.parameters.restored:
+            model.parameters.restore(await self._look_up(model.parameters.key, patient=False))
+        if model.parameters.marks != "case":
+            return await self._ask_once(model, request, about)
+        async with self._behind_first(name, request):
+            return await self._ask_once(model, request, about)
 
     async def close(self) -> None:
         """Close every connection. No request may follow."""
         for opened in self._opened.values():
-            if isinstance(opened, OpenedModel):
-                await opened.scheduler.close()
+            if isinstance(opened, RequestScheduler):
+                await opened.close()
 
-    def opened(self, name: str) -> OpenedModel:
-        """Return a model with what sends its requests, opened at first use.
+    def opened(self, name: str) -> RequestScheduler:
+        """Return what sends the requests to a model, opened at first use.
 
         Raises:
             ModelUnavailable: If it cannot be used.
@@ -123,7 +97,7 @@ class Models:
             raise found
         return found
 
-    def _open(self, name: str) -> OpenedModel:
+    def _open(self, name: str) -> RequestScheduler:
         settings = self._settings
         server = settings.servers.get(name) or ServerSettings()
         headers = {key: expand_variables(value) for key, value in server.headers.items()}
@@ -134,16 +108,12 @@ class Models:
             if settings.client == "direct":
                 raise ModelUnavailable(f"{name} cannot be asked directly over HTTP (judge.client: direct)")
             client = open_client(name, server, headers, settings.parameters)
-        parameters = Parameters(name, settings, client.description, self.cache)
-        scheduler = RequestScheduler(
-            client, self.budget, settings, name=name, cache=self.cache, refused_since=parameters.refused_since
-        )
-        return OpenedModel(name, client.description, parameters, scheduler)
+        return RequestScheduler(client, self.budget, settings, name=name, cache=self.cache)
 
     @asynccontextmanager
-    async def _behind_first(self, opened: OpenedModel, request: ModelRequest) -> AsyncIterator[None]:
+    async def _behind_first(self, name: str, request: ModelRequest) -> AsyncIterator[None]:
         """Send the first request about a case alone, so that the others use the provider's prompt cache."""
-        about = (opened.name, request.instructions, request.case)
+        about = (name, request.instructions, request.case)
         if (first := self._first_about.get(about)) is not None:
             await first.wait()
             yield
@@ -155,53 +125,32 @@ class Models:
             del self._first_about[about]
             mine.set()
 
-    async def _ask_adapted(
-        self, opened: OpenedModel, request: ModelRequest, about: tuple[str, ...]
-    ) -> AskResult:
-        """Ask without the parameters that the server refuses, which it may do only now."""
-        parameters = opened.parameters
-        if not parameters.restored:
-            parameters.restore(await self._look_up(parameters.key, patient=False))
-        while True:
-            async with parameters.turn():
-                sent = parameters.applied(request)
-                try:
-                    response, requests = await self._ask_once(opened.scheduler, sent, about)
-                except RequestError as failure:
-                    if parameters.refuse(failure, sent):
-                        continue
-                    opened.scheduler.turn_off(f"{failure}; {failure.refused} cannot be left out")
-                    raise GivenUp(str(failure), cause="unusable") from None
-                parameters.answered()
-                return AskResult(response=response, requests=requests, sent=sent, left_out=parameters.refused)
-
     async def _ask_once(
-        self, scheduler: RequestScheduler, request: ModelRequest, about: tuple[str, ...]
-    ) -> tuple[ModelResponse, int]:
+        self, model: RequestScheduler, request: ModelRequest, about: tuple[str, ...]
+    ) -> AskResult:
         """Return the response to a request, which is sent unless an equal one is in flight already."""
-        key = request.key
-        if (in_flight := self._in_flight.get(key)) is not None and self._settings.cache:
-            response, _ = await asyncio.shield(in_flight)
+        sent = model.parameters.applied(request)
+        if (in_flight := self._in_flight.get(sent.key)) is not None and self._settings.cache:
+            result = await asyncio.shield(in_flight)
             self.budget.record_cached(request, about=about)
-            return response, 0
-        mine = asyncio.create_task(self._cached_or_asked(scheduler, request, about))
-        self._in_flight.setdefault(key, mine)
+            return msgspec.structs.replace(result, requests=0)
+        mine = asyncio.create_task(self._cached_or_asked(model, request, sent, about))
+        self._in_flight.setdefault(sent.key, mine)
         try:
             return await mine
         finally:
-            if self._in_flight.get(key) is mine:
-                del self._in_flight[key]
+            if self._in_flight.get(sent.key) is mine:
+                del self._in_flight[sent.key]
             del mine  # which holds the error, whose traceback holds this frame, and so the request
 
     async def _cached_or_asked(
-        self, scheduler: RequestScheduler, request: ModelRequest, about: tuple[str, ...]
-    ) -> tuple[ModelResponse, int]:
-        patient = scheduler.asking > 2 * scheduler.limiter.window.size
-        cached = await self._look_up(request.key, patient=patient)
-        if cached is not None:
-            self.budget.record_cached(request, about=about)
-            return cached, 0
-        return await scheduler.ask(request, about=about)
+        self, model: RequestScheduler, request: ModelRequest, sent: ModelRequest, about: tuple[str, ...]
+    ) -> AskResult:
+        patient = model.asking > 2 * model.limiter.window.size
+        if (cached := await self._look_up(sent.key, patient=patient)) is None:
+            return await model.ask(request, sent=sent, about=about)
+        self.budget.record_cached(request, about=about)
+        return AskResult(response=cached, requests=0, sent=sent, left_out=model.parameters.refused)
 
     async def _look_up(self, key: str, *, patient: bool) -> ModelResponse | None:
         """Look a key up in the cache, with others of the same event-loop iteration; of a while if patient."""

@@ -169,6 +169,22 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
     cache_write_tokens: int = 0
 
 
+class AskResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A response, and what it took.
+
+    Attributes:
+        response: The response, new or cached.
+        requests: Requests sent for it; 0 if it was cached or in flight already.
+        sent: The request as it was sent.
+        left_out: Parameters that the server has refused so far.
+    """
+
+    response: ModelResponse
+    requests: int
+    sent: ModelRequest
+    left_out: tuple[str, ...] = ()
+
+
 REASON_CHARS = 300
 
 Kind = Literal["rate_limited", "provider_error", "connection", "timeout", "permanent"]

@@ -17,9 +17,11 @@ import msgspec
 
 from trivium.http import Backoff
 from trivium.metrics.judge.budget.budget import Budget
+from trivium.metrics.judge.client.parameters import Parameters
 from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.rate_limiter import MAX_IN_FLIGHT, Ended, RateLimiter, SentRequest
 from trivium.metrics.judge.client.request import (
+    AskResult,
     Client,
     MemoryResponseCache,
     ModelRequest,
@@ -144,7 +146,13 @@ class RequestScheduler:
         settings: The suite's settings.
         name: The model's name in the suite.
         cache: Stores every response. Nothing is sent while too many of them are not yet durable.
-        refused_since: Returns a parameter that the server has refused since the request was queued, or None.
+
+    Attributes:
+        name: The model's name in the suite.
+        description: The model.
+        parameters: What the server accepts of a request's parameters.
+        limiter: Limits the requests in flight and their rate.
+        asking: Number of requests without an outcome.
     """
 
     def __init__(
@@ -155,15 +163,14 @@ class RequestScheduler:
         *,
         name: str = "",
         cache: ResponseCache | None = None,
-        refused_since: Callable[[ModelRequest], str | None] = lambda _: None,
     ) -> None:
-        self.client = client
-        self.refused_since = refused_since
+        self.name, self.description = name, client.description
+        self._client = client
+        self._cache = cache or MemoryResponseCache()
+        self.parameters = Parameters(name, settings, client.description, self._cache)
         self._budget = budget
         self._timeout = settings.timeout
-        self._name = name
         self._time_limit = math.inf if settings.time_limit is None else settings.time_limit
-        self._cache = cache or MemoryResponseCache()
         most = settings.concurrency or MAX_IN_FLIGHT
         self._max_pending = max(8, 2 * most)
         self.limiter = RateLimiter(most)
@@ -182,7 +189,6 @@ class RequestScheduler:
         self._began: float | None = None
         self._last_answer: float | None = None
         self.asking = 0
-        """Number of requests without an outcome."""
         self._refusing_since: float | None = None
         self._wait_until = self._round_until = self._logged_until = -math.inf
         self._waits = 0
@@ -191,13 +197,18 @@ class RequestScheduler:
         self._off_until = 0.0
         self._off_reason = ""
 
-    async def ask(self, request: ModelRequest, *, about: tuple[str, ...]) -> tuple[ModelResponse, int]:
-        """Return the response and the number of requests it took, retries and hedges included.
+    async def ask(
+        self, request: ModelRequest, *, about: tuple[str, ...], sent: ModelRequest | None = None
+    ) -> AskResult:
+        """Send a request, again after failures, and without the parameters that the server refuses.
+
+        Args:
+            request: The request, with every parameter that the server may still refuse.
+            about: Names of the dimensions that are judged.
+            sent: The request with the parameters accepted so far, if it is known.
 
         Raises:
-            RequestError: If the server refuses a parameter.
-            GivenUp: If there is no response after all retries.
-            BudgetExhausted: If the budget does not allow another request.
+            GivenUp: If there is no response after all retries, or the budget does not allow another request.
         """
         state, requests = RetryState(), 0
         priority: Priority = "new"
@@ -208,14 +219,21 @@ class RequestScheduler:
             while True:
                 if (closed := self._closed_reason()) is not None:
                     raise GivenUp(closed)
-                in_flight = InFlight(request, about, self._loop.create_future())
                 try:
-                    response = await self._send(in_flight, priority)
+                    async with self.parameters.turn():
+                        sent = sent or self.parameters.applied(request)
+                        in_flight = InFlight(sent, about, self._loop.create_future())
+                        response = await self._send(in_flight, priority)
+                        self.parameters.answered()
                 except RequestError as failure:
                     requests += in_flight.requests
                     self._record_failure(failure, state)
                     if failure.refused is not None:
-                        raise
+                        if self.parameters.refuse(failure, in_flight.request):
+                            sent, requests = None, 0
+                            continue
+                        self.turn_off(f"{failure}; {failure.refused} cannot be left out")
+                        raise GivenUp(str(failure), cause="unusable") from None
                     if failure.kind == "permanent":
                         closed = self._closed_reason()
                         raise GivenUp(str(failure), cause="failing" if closed else "unusable") from None
@@ -233,7 +251,9 @@ class RequestScheduler:
                     self._first_attempts += not state
                     self._answered += 1
                     self._refused_before += state.refused
-                    return response, requests + in_flight.requests
+                    requests += in_flight.requests
+                    left_out = self.parameters.refused
+                    return AskResult(response=response, requests=requests, sent=sent, left_out=left_out)
         finally:
             self.asking -= 1
             self._failing.discard(state)
@@ -243,7 +263,7 @@ class RequestScheduler:
         for handle in (self._timer, self._watch):
             if handle is not None:
                 handle.cancel()
-        await self.client.close()
+        await self._client.close()
 
     async def _send(self, in_flight: InFlight, priority: Priority) -> ModelResponse:
         self._launch(in_flight, priority)
@@ -271,7 +291,7 @@ class RequestScheduler:
         try:
             if (closed := self._closed_reason()) is not None:
                 raise RequestError(closed, kind="permanent")
-            if (parameter := self.refused_since(request)) is not None:
+            if (parameter := self.parameters.refused_since(request)) is not None:
                 why = f"{request.model}: {parameter} is refused"
                 raise RequestError(why, kind="permanent", refused=parameter)
             reservation = await self._budget.reserve(request, about=in_flight.about)
@@ -281,7 +301,7 @@ class RequestScheduler:
                 if in_flight.began is None:
                     in_flight.began = loop.time()
                 async with asyncio.timeout_at(in_flight.began + self._timeout):
-                    response = await self.client.send(request, lambda: self._went_out(sent))
+                    response = await self._client.send(request, lambda: self._went_out(sent))
                 ended = "answered"
             except TimeoutError:
                 ended = "timeout"
@@ -433,7 +453,7 @@ class RequestScheduler:
         if now < self._off_until:
             return self._off_reason
         if now >= self._deadline:
-            return f"{self._name}: the {self._time_limit:,g} s of judge.time_limit are over"
+            return f"{self.name}: the {self._time_limit:,g} s of judge.time_limit are over"
         return None
 
     def _record_unusable(self, failure: RequestError) -> None:
@@ -449,7 +469,7 @@ class RequestScheduler:
         """Send no further request to this model."""
         if self._off_until != math.inf:
             self._off_until, self._off_reason = math.inf, why
-            log.warning("the judge %s is off: %s", self._name, why)
+            log.warning("the judge %s is off: %s", self.name, why)
             self._fail_waiting(self._off)
 
     def _record_wait(self, failure: RequestError) -> None:
@@ -464,7 +484,7 @@ class RequestScheduler:
         if asked >= LOGGED_WAIT_SECONDS and now >= self._logged_until:
             self._logged_until = now + asked
             line = "the judge %s: the provider asks to wait %s s (Retry-After): waiting until %s"
-            log.warning(line, self._name, f"{asked:,.0f}", _clock(asked))
+            log.warning(line, self.name, f"{asked:,.0f}", _clock(asked))
 
     def _beyond_time_limit(self, failure: RequestError) -> str:
         """Describe a Retry-After that ends after the time limit; empty if it does not."""

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from trivium.metrics.judge.client.models import AskResult, Models
+from trivium.metrics.judge.client.models import Models
 from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.request import (
     MAX_CHARS_PER_TOKEN,
+    AskResult,
     ModelRequest,
     ModelResponse,
     OutputMode,
