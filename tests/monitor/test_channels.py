@@ -14,7 +14,7 @@ import pytest
 
 from tests.monitor.samples import BEGIN
 from trivium.errors import InputError
-from trivium.monitor.alerting.channels import SIGNATURE, NotSent, channel_of, missing_variables
+from trivium.monitor.alerting.channels import SIGNATURE, Channel, NotSent, missing_variables
 from trivium.monitor.alerting.messages import Bad, Example, Message
 from trivium.suites.monitor_settings import ChannelSettings
 
@@ -30,7 +30,7 @@ BODY = b'{"title":"support: pass rate is critical"}'
 
 
 def send(**settings) -> None:
-    channel_of(ChannelSettings(**settings), clock=lambda: 1_700_000_000.5).send(MESSAGE, BODY, "7-0:0")
+    Channel(ChannelSettings(**settings), clock=lambda: 1_700_000_000.5).send(MESSAGE, BODY, "7-0:0")
 
 
 class Receiver:
@@ -112,7 +112,7 @@ def test_a_refusal_is_tried_again_only_if_that_may_help(receiver, status, retry)
 
 @pytest.mark.parametrize("private", [False, True])
 def test_a_webhook_in_the_private_network_is_told_once_unless_allowed(receiver, caplog, private):
-    channel = channel_of(ChannelSettings(webhook=receiver.url, private=private))
+    channel = Channel(ChannelSettings(webhook=receiver.url, private=private))
     for _ in range(2):
         channel.send(MESSAGE, BODY, "7-0:0")
     told = [each for each in caplog.messages if "leads to 127.0.0.1, an address of the private" in each]
@@ -319,7 +319,7 @@ def test_a_title_cannot_add_headers():
         settings = ChannelSettings(email=("a@example.org",), smtp=server.address, encryption="none")
         title = "bad\r\nBcc: x@example.org"
         message = Message(monitor="m", title=title, key="1")
-        channel_of(settings).send(message, json.dumps({}).encode(), "1")
+        Channel(settings).send(message, json.dumps({}).encode(), "1")
     assert b"\nBcc:" not in server.data.split(b"\r\n\r\n")[0]
 
 
@@ -328,7 +328,7 @@ def test_a_line_feed_in_an_address_is_refused_for_good(field, monkeypatch):
     monkeypatch.setenv("ADDRESS", "a@example.org\r\nBcc: all@example.org")
     fields = {"email": ("b@example.org",), "sender": "c@example.org"}
     fields[field] = ("${ADDRESS}",) if field == "email" else "${ADDRESS}"
-    channel = channel_of(ChannelSettings(smtp="localhost:1", **fields))
+    channel = Channel(ChannelSettings(smtp="localhost:1", **fields))
     with pytest.raises(NotSent, match="sender or recipients") as caught:
         channel.send(Message(monitor="m", title="t", key="1"), b"{}", "1")
     assert not caught.value.retry

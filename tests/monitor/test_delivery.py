@@ -114,7 +114,7 @@ def test_a_channel_that_breaks_in_an_unknown_way_is_retried_and_given_up(url, mo
     def broken(*_: object) -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr("trivium.monitor.alerting.channels.Log.send", broken)
+    monkeypatch.setattr("trivium.monitor.alerting.channels.Channel.send", broken)
     with Store(url) as store:
         alert = store_message(store)
         deliverer = only_deliverer(store)

@@ -152,18 +152,11 @@ class Scorer(Loop):
     def _score(self, jobs: Sequence[Job], now: float) -> None:
         try:
             day = self._today(now)
+            found = [(job, self._interaction(job, now)) for job in jobs]
         except BaseException:
             self._jobs.give_back(jobs, now=now)
             raise
-        pairs = []
-        for job in jobs:
-            try:
-                interaction = self._interaction(job, now)
-            except StoreError:
-                self._jobs.give_back(jobs, now=now)
-                raise
-            if interaction is not None:
-                pairs.append((job, interaction))
+        pairs = [(job, interaction) for job, interaction in found if interaction is not None]
         if pairs:
             self._score_together(day, pairs, now)
 

@@ -24,7 +24,7 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from hashlib import sha256
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from trivium.errors import InputError, Problem
 from trivium.http import is_retryable_status, read_prefix, retry_after_seconds
@@ -63,35 +63,6 @@ class NotSent(Exception):
         self.after = after
 
 
-class Channel(Protocol):
-    """Where messages are sent."""
-
-    name: str
-
-    def send(self, message: Message, body: bytes, key: str) -> None:
-        """Send a message.
-
-        Args:
-            message: The message.
-            body: The same as JSON.
-            key: The same at every try.
-
-        Raises:
-            NotSent: If it could not be sent.
-        """
-
-
-def channel_of(settings: ChannelSettings, *, clock: Callable[[], float] = time.time) -> Channel:
-    """The channel that settings describe."""
-    if settings.webhook is not None:
-        return Webhook(settings, clock=clock)
-    if settings.email is not None:
-        return Email(settings)
-    if settings.command is not None:
-        return Command(settings)
-    return Log(settings)
-
-
 def missing_variables(channels: Iterable[ChannelSettings], source: str) -> None:
     """Check that every environment variable that channels name is set.
 
@@ -109,45 +80,56 @@ def missing_variables(channels: Iterable[ChannelSettings], source: str) -> None:
         raise InputError(source, problems)
 
 
-class Log:
-    """Logs the sentence of each message.
+class Channel:
+    """Where messages are sent: to a webhook, by e-mail, to a command, or to the log.
 
     Args:
-        settings: Its settings.
-    """
-
-    name = "log"
-
-    def __init__(self, settings: ChannelSettings) -> None:
-        self._level = logging.ERROR if settings.log == "error" else logging.WARNING
-
-    def send(self, message: Message, body: bytes, key: str) -> None:
-        """Log a message; a resolved one as information."""
-        level = logging.INFO if message.kind == "resolved" else self._level
-        log.log(level, "%s", one_line(message.title))
-
-
-class Webhook:
-    """Posts each message as JSON.
-
-    Args:
-        settings: Its settings.
+        settings: Which of them, and how.
         clock: Returns the Unix time.
-    """
 
-    name = "webhook"
+    Attributes:
+        name: ``webhook``, ``email``, ``command`` or ``log``.
+    """
 
     def __init__(self, settings: ChannelSettings, *, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._clock = clock
         self._told = settings.private
+        named = (name for name in ("webhook", "email", "command") if getattr(settings, name) is not None)
+        self.name = next(named, "log")
 
     def send(self, message: Message, body: bytes, key: str) -> None:
-        """Post a message; redirects are not followed."""
+        """Send a message.
+
+        Args:
+            message: The message.
+            body: The same as JSON.
+            key: The same at every try.
+
+        Raises:
+            NotSent: If it could not be sent.
+        """
+        secrets = Secrets(self._settings)
+        match self.name:
+            case "webhook":
+                self._post(body, key, secrets)
+            case "email":
+                self._mail(message, key, secrets)
+            case "command":
+                self._run(body, key, secrets)
+            case _:
+                self._log(message)
+
+    def _log(self, message: Message) -> None:
+        """Log the sentence of a message; of a resolved alert as information."""
+        level = logging.ERROR if self._settings.log == "error" else logging.WARNING
+        log.log(logging.INFO if message.kind == "resolved" else level, "%s", one_line(message.title))
+
+    def _post(self, body: bytes, key: str, secrets: "Secrets") -> None:
+        """Post a message as JSON; redirects are not followed."""
         import httpx
 
         settings = self._settings
-        secrets = Secrets(settings)
         headers = {name: secrets.replaced(value) for name, value in settings.headers.items()}
         headers |= {
             "accept-encoding": "identity",  # the beginning of the answer is shown as it is sent
@@ -191,23 +173,9 @@ class Webhook:
             peer[0],
         )
 
-
-class Email:
-    """Sends each message by e-mail.
-
-    Args:
-        settings: Its settings.
-    """
-
-    name = "email"
-
-    def __init__(self, settings: ChannelSettings) -> None:
-        self._settings = settings
-
-    def send(self, message: Message, body: bytes, key: str) -> None:
-        """Send a message to all recipients."""
+    def _mail(self, message: Message, key: str, secrets: "Secrets") -> None:
+        """Send a message by e-mail to all recipients."""
         settings = self._settings
-        secrets = Secrets(settings)
         mail = EmailMessage()
         mail["Subject"] = one_line(message.title)[:300]
         try:
@@ -250,23 +218,9 @@ class Email:
             raise
         return server
 
-
-class Command:
-    """Runs a program for each message, which is on its standard input as JSON.
-
-    Args:
-        settings: Its settings.
-    """
-
-    name = "command"
-
-    def __init__(self, settings: ChannelSettings) -> None:
-        self._settings = settings
-
-    def send(self, message: Message, body: bytes, key: str) -> None:
-        """Run the program; with its children it is killed after the timeout."""
+    def _run(self, body: bytes, key: str, secrets: "Secrets") -> None:
+        """Run a program, which is killed with its children after the timeout."""
         words = self._settings.command or ()
-        secrets = Secrets(self._settings)
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own program
                 [secrets.replaced(word) for word in words],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from trivium.http import Backoff
-from trivium.monitor.alerting.channels import NotSent, channel_of
+from trivium.monitor.alerting.channels import Channel, NotSent
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.loop import Loop
 from trivium.monitor.monitored import Monitored
@@ -55,7 +55,7 @@ class Deliverer(Loop):
         self._store = store
         self._monitor = monitor
         self._place = place
-        self._channel = channel_of(settings, clock=clock)
+        self._channel = Channel(settings, clock=clock)
         self._lease = 4 * settings.timeout + 60
         self._clock = clock
         super().__init__(
