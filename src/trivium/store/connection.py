@@ -524,6 +524,14 @@ def explain_errors(engine: Engine) -> Iterator[None]:
         raise StoreError(f"{name}: there is not enough memory for what it holds") from error
 
 
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that reads and then writes; an error in the block undoes it (see begin_writing)."""
+    with explain_errors(engine), engine.begin() as connection:
+        begin_writing(connection)
+        yield connection
+
+
 def fetched(engine: Engine, query: Executable) -> Result[*tuple[Any, ...]]:
     """The result of a query, read whole, so that the connection is free again."""
     with explain_errors(engine), engine.connect() as connection:

@@ -14,7 +14,7 @@ from sqlalchemy import Column, Connection, func, select, update
 from trivium.metrics.judge.budget.ledger import Draw, Entry, Spending
 from trivium.store import schema as tables
 from trivium.store.background_writer import Writer
-from trivium.store.connection import begin_writing, explain_errors, fetched, insert_into
+from trivium.store.connection import fetched, insert_into, writing
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -52,8 +52,7 @@ class StoredLedger:
         self._writer.flush()  # what was given back counts, and what was recorded
         table = tables.advances
         ours = table.c.run == self._run
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            begin_writing(connection)
+        with writing(self._engine) as connection:
             nothing = insert_into(connection.dialect.name, table).values(run=self._run, usd=0.0, tokens=0)
             connection.execute(nothing.on_conflict_do_nothing())
             row = connection.execute(select(table.c.usd, table.c.tokens).where(ours).with_for_update()).one()
@@ -64,7 +63,6 @@ class StoredLedger:
             if fits:
                 usd, tokens = usd + draw.usd, tokens + draw.tokens
                 connection.execute(update(table).where(ours).values(usd=usd, tokens=tokens))
-            connection.commit()
         self._committed = (usd, tokens)
         return fits
 

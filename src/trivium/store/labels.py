@@ -15,7 +15,7 @@ from trivium.errors import InputError, suggest
 from trivium.safe_text import sanitise
 from trivium.store import schema
 from trivium.store.audit import add_audit
-from trivium.store.connection import begin_writing, explain_errors, fetched
+from trivium.store.connection import begin_writing, explain_errors, fetched, writing
 from trivium.store.records import encode
 from trivium.store.store import Store
 from trivium.trust.active_sampling import Draw
@@ -501,9 +501,8 @@ def labelled_dimensions(store: Store, runs: Iterable[str]) -> list[str]:
     query = select(dimension).where(
         _labels.c.run.in_(list(runs)), _labels.c.undone.is_(None), _labels.c.answer != "skip"
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        ordered = query.group_by(dimension).order_by(func.min(_labels.c.number))
-        return list(connection.execute(ordered).scalars())
+    ordered = query.group_by(dimension).order_by(func.min(_labels.c.number))
+    return list(fetched(store.engine, ordered).scalars())
 
 
 def add_labels(store: Store, labels: Iterable[Mapping[str, Any]], *, actor: str) -> int:
@@ -518,8 +517,7 @@ def add_labels(store: Store, labels: Iterable[Mapping[str, Any]], *, actor: str)
         How many were new.
     """
     new = 0
-    with explain_errors(store.engine), store.engine.begin() as connection:
-        begin_writing(connection)
+    with writing(store.engine) as connection:
         for values in labels:
             same = select(_labels.c.number).where(_labels.c.key == values["key"])
             if connection.execute(same).first() is None:

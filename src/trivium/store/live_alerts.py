@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, func, select, update
 
 from trivium.store import schema
 from trivium.store.audit import add_audit
-from trivium.store.connection import begin_writing, explain_errors, fetched, insert_into
+from trivium.store.connection import explain_errors, fetched, insert_into, writing
 from trivium.store.store import Store
 from trivium.values import json_text
 
@@ -189,13 +189,11 @@ class StateTransaction:
 def locked_state(store: Store, monitor: str, name: str, now: float) -> Iterator[StateTransaction]:
     """Open a transaction in which one process at a time has a state; it commits when the block ends."""
     table = schema.live_states
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        begin_writing(connection)
+    with writing(store.engine) as connection:
         statement = insert_into(connection.dialect.name, table).on_conflict_do_nothing()
         connection.execute(statement, {"monitor": monitor, "name": name, "touched": now, "body": ""})
         query = select(table.c.body).where(table.c.monitor == monitor, table.c.name == name).with_for_update()
         yield StateTransaction(connection, monitor, name, connection.execute(query).scalar_one())
-        connection.commit()
 
 
 def state_of(store: Store, monitor: str, name: str) -> str:
@@ -276,15 +274,13 @@ def lease_delivery(store: Store, monitor: str, *, channel: int, now: float, leas
         .limit(1)
         .with_for_update(skip_locked=True, of=table)
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        begin_writing(connection)
+    with writing(store.engine) as connection:
         row = connection.execute(query).mappings().first()
         if row is None:
             return None
         found = Delivery(**{**row, "tries": row["tries"] + 1})
         leased = {"due": now + lease, "tries": found.tries}
         connection.execute(update(table).where(table.c.number == found.number).values(leased))
-        connection.commit()
     return found
 
 

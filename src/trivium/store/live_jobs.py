@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Select, Update, func, select, update
 
 from trivium.safe_text import sanitise
 from trivium.store import schema
-from trivium.store.connection import begin_writing, explain_errors, fetched
+from trivium.store.connection import explain_errors, fetched, writing
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.store import Store
 
@@ -109,8 +109,7 @@ class LiveJobs:
         )
         if trace is not None:
             query = query.where(table.c.trace == trace)
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            begin_writing(connection)
+        with writing(self._engine) as connection:
             due = [_job(row) for row in connection.execute(query).mappings()]
             exhausted = [job for job in due if job.tries >= MOST_TRIES]
             taken = [job for job in due if job.tries < MOST_TRIES]
@@ -124,7 +123,6 @@ class LiveJobs:
                 lost = func.coalesce(table.c.reason, "its scorers ended while they scored it")
                 connection.execute(_these(exhausted).values(state="failed", owner=None, reason=lost))
                 add_counts(connection, Counts({(monitor, "failed", "tries"): len(exhausted)}), now)
-            connection.commit()
         return [msgspec.structs.replace(job, state="scoring", tries=job.tries + 1) for job in taken]
 
     def renew(self, jobs: Iterable[Job], *, owner: str, now: float, seconds: float = LEASE_SECONDS) -> None:
@@ -179,27 +177,19 @@ class LiveJobs:
         table = schema.live_jobs
         waiting = (table.c.monitor == monitor, table.c.state == "waiting")
         dropped = 0
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            excess = (connection.execute(select(func.count()).where(*waiting)).scalar() or 0) - backlog
-            connection.rollback()
-            while excess > 0:
-                begin_writing(connection)
-                limit = min(excess, _DROPPED_AT_ONCE)
-                oldest = (
-                    _jobs()
-                    .where(*waiting)
-                    .order_by(table.c.number)
-                    .limit(limit)
-                    .with_for_update(skip_locked=True)
-                )
-                jobs = [_job(row) for row in connection.execute(oldest).mappings()]
+        excess = fetched(self._engine, select(func.count()).where(*waiting)).scalar_one() - backlog
+        while excess > 0:
+            limit = min(excess, _DROPPED_AT_ONCE)
+            oldest = _jobs().where(*waiting).order_by(table.c.number).limit(limit)
+            with writing(self._engine) as connection:
+                found = connection.execute(oldest.with_for_update(skip_locked=True)).mappings()
+                jobs = [_job(row) for row in found]
                 if jobs:
                     reason = f"more than {backlog:,} samples waited to be scored; the oldest are dropped"
                     connection.execute(_these(jobs).values(state="dropped", reason=reason))
                     add_counts(connection, Counts({(monitor, "dropped", "backlog"): len(jobs)}), now)
-                connection.commit()
-                dropped += len(jobs)
-                excess -= limit
+            dropped += len(jobs)
+            excess -= limit
         return dropped
 
     def backlog(self, monitor: str) -> Backlog:

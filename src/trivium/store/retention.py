@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Select, delete, exists, func, select
 
 from trivium.store import schema
-from trivium.store.connection import begin_writing, explain_errors, fetched
+from trivium.store.connection import explain_errors, fetched, writing
 from trivium.store.live_counts import keep_spent, sum_old_counts
 from trivium.store.store import Store
 from trivium.suites.monitor_settings import RetentionSettings
@@ -96,8 +96,7 @@ class Retention:
         """Repeat a step, each time in its own transaction, until it deletes nothing; return the sums."""
         number = size = 0
         while True:
-            with explain_errors(self._store.engine), self._store.engine.begin() as connection:
-                begin_writing(connection)  # a late span waits until its trace is deleted
+            with writing(self._store.engine) as connection:  # a late span waits until its trace is deleted
                 deleted, freed = step(connection)
             if not deleted:
                 return number, size

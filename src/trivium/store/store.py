@@ -123,10 +123,9 @@ class Store:
         """Return an unused run id: the UTC time to the second and four hexadecimal digits."""
         while True:
             new_id = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
-            with explain_errors(self.engine), self.engine.connect() as connection:
-                existing = connection.execute(select(tables.runs.c.id).where(tables.runs.c.id == new_id))
-                if existing.first() is None:
-                    return new_id
+            existing = select(tables.runs.c.id).where(tables.runs.c.id == new_id)
+            if fetched(self.engine, existing).first() is None:
+                return new_id
 
     def new_run(
         self,

@@ -202,9 +202,8 @@ class Sessions:
     def count(self, now: float) -> dict[str, int]:
         """Count the sessions that go on, by id of the token."""
         query = select(_sessions.c.token, func.count()).where(_sessions.c.expires > now)
-        with explain_errors(self._engine), self._engine.connect() as connection:
-            rows = connection.execute(query.group_by(_sessions.c.token))
-            return {row[0]: row[1] for row in rows}
+        rows = fetched(self._engine, query.group_by(_sessions.c.token))
+        return {row[0]: row[1] for row in rows}
 
     def close(self, value: str, *, now: float) -> str | None:
         """End a session; returns the id of its token, or None if it had ended before."""

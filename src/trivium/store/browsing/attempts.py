@@ -10,7 +10,7 @@ from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Evaluation
 from trivium.safe_text import sanitise
 from trivium.store import schema as tables
-from trivium.store.connection import explain_errors
+from trivium.store.connection import fetched
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -125,8 +125,7 @@ def count_attempts(store: Store, run: RunRecord, *, verdict: Verdict | None = No
     if verdict is not None:
         tests.append(_is(tables.evaluations.c.passed, _PASSED[verdict]))
     found = select(tables.evaluations.c.position).where(*tests).limit(MOST_COUNTED + 1).subquery()
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return connection.execute(select(func.count()).select_from(found)).scalar_one()
+    return int(fetched(store.engine, select(func.count()).select_from(found)).scalar_one())
 
 
 def position_of(store: Store, run: RunRecord, case: str) -> int | None:
@@ -135,8 +134,7 @@ def position_of(store: Store, run: RunRecord, case: str) -> int | None:
     query = (
         select(cases.c.position).where(cases.c.suite == run.suite, cases.c.id == sanitise(case)[0]).limit(1)
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return connection.execute(query).scalar()
+    return fetched(store.engine, query).scalar()
 
 
 def attempts_of_case(store: Store, run: RunRecord, position: int) -> list[Row]:
@@ -189,8 +187,7 @@ def _keys(
 ) -> list[tuple[float | None, int, int]]:
     e = tables.evaluations.c
     query = select(e.composite, e.position, e.repeat).where(*tests).order_by(*order).limit(limit)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return [(row.composite, row.position, row.repeat) for row in connection.execute(query)]
+    return [(row.composite, row.position, row.repeat) for row in fetched(store.engine, query)]
 
 
 def _read(store: Store, run: RunRecord, keys: Sequence[tuple[int, int]]) -> list[Row]:
@@ -200,8 +197,7 @@ def _read(store: Store, run: RunRecord, keys: Sequence[tuple[int, int]]) -> list
     places = {position for position, _ in keys}
     cases = tables.cases.c
     query = select(cases.position, cases.id).where(cases.suite == run.suite, cases.position.in_(places))
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        names = {row.position: row.id for row in connection.execute(query)}
+    names = {row.position: row.id for row in fetched(store.engine, query)}
     found = {(row[2].case, row[2].repeat): row for row in store.views(run, positions=places)}
     wanted = ((names.get(position), repeat) for position, repeat in keys)
     return [found[key] for key in wanted if key in found]

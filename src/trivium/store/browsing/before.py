@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import and_, delete, or_, select
 
 from trivium.store import schema as tables
-from trivium.store.connection import begin_writing, explain_errors
+from trivium.store.connection import explain_errors, fetched, writing
 from trivium.store.records import encode
 from trivium.store.store import Store
 from trivium.values import resolved
@@ -110,8 +110,7 @@ def before(store: Store, runs: Sequence[str]) -> dict[str, Before]:
         .select_from(head.join(base, base.c.number == newest).outerjoin(kept, holds))
         .where(head.c.id.in_(runs), head.c.state == "done", head.c.kind.in_(COMPARED))
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return {row.run: _before(row) for row in connection.execute(query)}
+    return {row.run: _before(row) for row in fetched(store.engine, query)}
 
 
 def _before(row: Any) -> Before:
@@ -131,8 +130,7 @@ def keep_answer(store: Store, pair: Before, answer: AgainstBefore) -> None:
         "base_touched": pair.base_touched,
         "body": encode(answer),
     }
-    with explain_errors(store.engine), store.engine.begin() as connection:
-        begin_writing(connection)
+    with writing(store.engine) as connection:
         connection.execute(delete(kept).where(kept.c.run == pair.number))
         connection.execute(kept.insert().values(values))
 

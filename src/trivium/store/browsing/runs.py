@@ -10,7 +10,7 @@ from sqlalchemy import Column, ColumnElement, func, or_, select
 
 from trivium.safe_text import sanitise
 from trivium.store import schema as tables
-from trivium.store.connection import explain_errors
+from trivium.store.connection import explain_errors, fetched
 from trivium.store.records import NAME_CHARS, RunKind, RunNames, RunState
 from trivium.store.store import Store
 
@@ -172,8 +172,7 @@ def latest_pass_rates(store: Store, suite: str, *, limit: int = 20) -> list[RunO
         .order_by(runs.c.number.desc())
         .limit(limit)
     )
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return [_outline(row) for row in connection.execute(query)][::-1]
+    return [_outline(row) for row in fetched(store.engine, query)][::-1]
 
 
 def suite_names(store: Store) -> list[str]:
@@ -193,8 +192,7 @@ def tag_names(store: Store) -> list[str]:
 
 def _names(store: Store, name: "Column[str]") -> list[str]:
     query = select(name).where(name.is_not(None)).distinct().order_by(name).limit(LISTED)
-    with explain_errors(store.engine), store.engine.connect() as connection:
-        return list(connection.execute(query).scalars())
+    return list(fetched(store.engine, query).scalars())
 
 
 def _order(sort: RunSort) -> list[ColumnElement[Any]]:
