@@ -59,10 +59,18 @@ def test_every_edge_runs_from_the_rim_of_its_source_to_the_rim_of_its_target(wal
 @given(walks())
 def test_the_start_is_on_top_and_the_end_at_the_bottom(walk):
     widths, edges = walk
-    heights = {node: y for node, (_, y) in layered(widths, edges, node_height=HEIGHT).centres.items()}
+    layout = layered(widths, edges, node_height=HEIGHT, last="END")
+    heights = {node: y for node, (_, y) in layout.centres.items()}
     assert all(
         heights["START"] < y < heights["END"] for node, y in heights.items() if node not in {"START", "END"}
     )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")), max_size=20))
+def test_no_edge_runs_between_nodes_at_one_height(pairs):
+    edges = sorted({pair for pair in pairs if pair[0] != pair[1]})
+    centres = layered(dict.fromkeys("abcdefgh", 50.0), edges, node_height=HEIGHT).centres
+    assert all(centres[source][1] != centres[target][1] for source, target in edges)
 
 
 def test_layers_of_a_graph_without_cycles_are_its_longest_paths():

@@ -1,9 +1,9 @@
-"""Draws the tool graph and the interaction graph of a trace as SVG."""
+"""Draws the tool graph and the interaction graph of a trace as SVG, from top to bottom."""
 
-import math
 from collections import Counter
-from collections.abc import Mapping
-from itertools import combinations, pairwise
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 from rich.cells import cell_len
 
@@ -24,157 +24,67 @@ from trivium.reports.wording import counted
 from trivium.safe_text import one_line
 
 AGENTS_SHOWN = 30
-NAME_CHARS = 18
-CHARACTER_WIDTH = 7.6
-"""Width of an average character of a node's name, in pixels."""
-NODE_HEIGHT = 30.0
-MARGIN = 16.0
-_BEND = 0.16
-"""Curvature of an edge as a share of its length; it separates the two directions."""
+TOOLS_SHOWN = 30
+EDGES_SHOWN = 90
+NAME_CHARS = 32
+CHARACTER_WIDTH, SMALL_CHARACTER_WIDTH = 7.6, 6.2
+"""Widths of an average character of a node's name, and of the line below it, in pixels."""
+NODE_HEIGHTS = {"agent": 30.0, "tool": 38.0, "terminal": 22.0}
+CORNERS = {"agent": 15.0, "tool": 7.0, "terminal": 11.0}
+"""Heights of the nodes and radii of their corners, by kind, in pixels."""
+LOOP = 44.0
+"""Width in pixels for the edge from a node to itself, on both sides so that the node stays centred."""
+
+
+class _Node(NamedTuple):
+    """What stands in a node, and what it says when it is pointed at."""
+
+    kind: str
+    name: str = ""
+    below: str = ""
+    title: str = ""
+    failed: bool = False
+
+    @property
+    def width(self) -> float:
+        name = CHARACTER_WIDTH * cell_len(one_line(self.name, at_most=NAME_CHARS))
+        return max(32.0, name, SMALL_CHARACTER_WIDTH * len(self.below)) + 22
+
+
+class _Edge(NamedTuple):
+    """How often an edge was walked, what it says when it is pointed at, and in the picture's description."""
+
+    times: int
+    title: str
+    said: str
 
 
 def draw_interaction_graph(graph: NamedGraph) -> Drawing:
-    """Draw agents on an ellipse, in order of appearance, clockwise from the top.
+    """Draw agents, each below those that it met and that appeared before it.
 
     Args:
         graph: Agents, and their messages.
     """
-    agents = graph.nodes
     degree: Counter[str] = Counter()
     for pair, edge in graph.edges.items():
         for agent in pair:
             degree[agent] += edge.count
-    busiest = sorted(agents, key=lambda agent: -degree[agent])[:AGENTS_SHOWN]
-    nodes = [agent for agent in agents if agent in set(busiest)]
-    centres, width, height = _circle(nodes)
-    edges = [
-        (source, target, edge)
-        for (source, target), edge in graph.edges.items()
-        if source in centres and target in centres
-    ]
-    body = [_message_edge(source, target, edge, centres, middle=height / 2) for source, target, edge in edges]
-    body += [_agent(agent, centres[agent]) for agent in nodes]
-    label = "Interaction graph. " + "; ".join(
-        f"{source} to {target}: {counted(edge.count, 'message')}" for source, target, edge in edges
-    )
-    notes: tuple[str, ...] = ()
-    if len(nodes) < len(agents):
-        notes = (f"{len(nodes)} of {len(agents):,} agents shown, the busiest ones.",)
-    return Drawing(
-        svg=picture(*body, label=label, width=width, height=height, class_="graph agents"),
-        title="Messages between agents",
-        width=width,
-        notes=notes,
-    )
+    nodes = {agent: _Node("agent", agent, title=agent) for agent in _most(graph.nodes, degree, AGENTS_SHOWN)}
+    few = len(nodes) < len(graph.nodes)
+    notes = [f"{len(nodes)} of {len(graph.nodes):,} agents shown, the busiest ones."] if few else []
+    edges = {pair: _messages(*pair, edge) for pair, edge in graph.edges.items() if nodes.keys() >= {*pair}}
+    return _drawing("agents", "Interaction graph", "Messages between agents", nodes, edges, notes)
 
 
-def _half_width(agent: str) -> float:
-    return max(30.0, CHARACTER_WIDTH * cell_len(one_line(agent, at_most=NAME_CHARS)) / 2 + 12)
-
-
-def _circle(agents: list[str]) -> tuple[dict[str, Point], float, float]:
-    """Centres on the smallest ellipse on which no two agents touch, and the size of the drawing."""
-    halves = [_half_width(agent) for agent in agents]
-    widest, count = max(halves), len(agents)
-    across, down = (widest + 62.0, 78.0) if count > 1 else (0.0, 0.0)
-    angles = [2 * math.pi * place / count - math.pi / 2 for place in range(count)]
-    while True:
-        centres = [(across * math.cos(angle), down * math.sin(angle)) for angle in angles]
-        if not _any_touch(centres, halves):
-            break
-        across, down = 1.1 * across, 1.1 * down
-    corner_x, corner_y = across + widest + MARGIN, down + NODE_HEIGHT / 2 + MARGIN + 14
-    placed = {agent: (corner_x + x, corner_y + y) for agent, (x, y) in zip(agents, centres, strict=True)}
-    return placed, 2 * corner_x, 2 * corner_y
-
-
-def _any_touch(centres: list[Point], halves: list[float]) -> bool:
-    return any(
-        abs(x1 - x2) < one + other + MARGIN and abs(y1 - y2) < NODE_HEIGHT + MARGIN
-        for ((x1, y1), one), ((x2, y2), other) in combinations(zip(centres, halves, strict=True), 2)
-    )
-
-
-def _agent(name: str, centre: Point) -> str:
-    x, y = centre
-    half = _half_width(name)
-    return element(
-        "g",
-        element("title", text(name)),
-        element(
-            "rect", x=x - half, y=y - NODE_HEIGHT / 2, width=2 * half, height=NODE_HEIGHT, rx=NODE_HEIGHT / 2
-        ),
-        element("text", text(name, at_most=NAME_CHARS), x=x, y=y + 4, class_="name"),
-        class_="node agent",
-    )
-
-
-def _message_edge(
-    source: str, target: str, edge: measures.Edge, centres: Mapping[str, Point], *, middle: float
-) -> str:
-    count = edge.count
+def _messages(source: str, target: str, edge: measures.Edge) -> _Edge:
     types = ", ".join(f"{kind} {number}" for kind, number in edge.types.items())
-    messages = counted(count, "message")
-    title = element("title", text(f"{source} → {target}: {messages} {types and f'({types})'}"))
-    if source == target:
-        return _agent_loop(centres[source], count, title, up=centres[source][1] <= middle)
-    (x1, y1), (x2, y2) = centres[source], centres[target]
-    bend_x = (x1 + x2) / 2 - _BEND * (y2 - y1)
-    bend_y = (y1 + y2) / 2 + _BEND * (x2 - x1)
-    start = _border_point(source, centres[source], (bend_x, bend_y), gap=1.0)
-    tip = _border_point(target, centres[target], (bend_x, bend_y), gap=2.0)
-    far = math.hypot(tip[0] - bend_x, tip[1] - bend_y) or 1.0
-    dx, dy = (tip[0] - bend_x) / far, (tip[1] - bend_y) / far
-    end = (tip[0] - 5 * dx, tip[1] - 5 * dy)
-    path = f"M{start[0]:.1f},{start[1]:.1f} Q{bend_x:.1f},{bend_y:.1f} {end[0]:.1f},{end[1]:.1f}"
-    midpoint = ((start[0] + 2 * bend_x + end[0]) / 4, (start[1] + 2 * bend_y + end[1]) / 4)
-    return element(
-        "g",
-        title,
-        element("path", d=path, stroke_width=thickness(count)),
-        arrow_head(*tip, dx, dy),
-        *([count_mark(midpoint, count)] if count > 1 else []),
-        class_="edge",
-    )
-
-
-def _border_point(agent: str, centre: Point, towards: Point, *, gap: float) -> Point:
-    """The point where the line from a node's centre crosses its border."""
-    dx, dy = towards[0] - centre[0], towards[1] - centre[1]
-    wide, high = _half_width(agent) + gap, NODE_HEIGHT / 2 + gap
-    scale = 1 / max(abs(dx) / wide, abs(dy) / high, 1e-9)
-    return centre[0] + scale * dx, centre[1] + scale * dy
-
-
-def _agent_loop(centre: Point, count: int, title: str, *, up: bool) -> str:
-    """An edge from an agent to itself, on the outer side of the ellipse."""
-    out = -1.0 if up else 1.0
-    x, y = centre[0], centre[1] + out * NODE_HEIGHT / 2
-    swing = f"{x - 22:.1f},{y + 26 * out:.1f} {x + 22:.1f},{y + 26 * out:.1f}"
-    path = f"M{x - 9:.1f},{y:.1f} C{swing} {x + 11:.1f},{y + 5 * out:.1f}"
-    return element(
-        "g",
-        title,
-        element("path", d=path, stroke_width=thickness(count)),
-        arrow_head(x + 9, y + out, -0.4, -0.92 * out),
-        *([count_mark((x, y + 20 * out), count)] if count > 1 else []),
-        class_="edge",
-    )
-
-
-TOOLS_SHOWN = 30
-EDGES_SHOWN = 90
-TOOL_NAME_CHARS = 32
-TOOL_NODE_HEIGHT = 38.0
-END_HEIGHT = 22.0
-LOOP = 44.0
-"""Width in pixels for the edge from a node to itself, on both sides so that the node stays centred."""
-SMALL_CHARACTER_WIDTH = 6.2
-"""Width of an average character in the line below a node's name, in pixels."""
+    messages = counted(edge.count, "message")
+    title = f"{source} → {target}: {messages} {types and f'({types})'}"
+    return _Edge(edge.count, title, f"{source} to {target}: {messages}")
 
 
 def draw_tool_graph(graph: NamedGraph, *, start: str, end: str, failed: Mapping[str, int]) -> Drawing:
-    """Draw a tool graph from top to bottom.
+    """Draw a tool graph.
 
     Args:
         graph: Tools, ``start`` and ``end``.
@@ -185,125 +95,111 @@ def draw_tool_graph(graph: NamedGraph, *, start: str, end: str, failed: Mapping[
     calls: Counter[str] = Counter()
     for (_, tool), edge in graph.edges.items():
         calls[tool] += edge.count
-    nodes = _most_called(graph, start, end, calls)
-    counts = {
-        (source, target): edge.count
-        for (source, target), edge in graph.edges.items()
-        if source in nodes and target in nodes
-    }
-    shown = dict(sorted(counts.items(), key=lambda entry: -entry[1])[:EDGES_SHOWN])
-    edges = {edge: count for edge, count in counts.items() if edge in shown}
-    below = {tool: _below(calls[tool], failed.get(tool, 0)) for tool in nodes}
-    widths = {node: _width(node, below[node]) for node in nodes}
-    layout = layered(
-        {node: widths[node] + (LOOP if (node, node) in edges else 0.0) for node in nodes},
-        [edge for edge in edges if edge[0] != edge[1]],
-        node_height=TOOL_NODE_HEIGHT,
-    )
-    body = [_tool_edge(edge, layout, count) for edge, count in edges.items() if edge[0] != edge[1]]
-    body += [
-        _tool_loop(layout.centres[edge[0]], edge[0], widths[edge[0]], count)
-        for edge, count in edges.items()
-        if edge[0] == edge[1]
-    ]
-    for node in nodes:
-        if node in {start, end}:
-            body.append(_terminal(layout.centres[node], node))
-        else:
-            body.append(_tool(layout.centres[node], node, widths[node], below[node], failed=node in failed))
-    tools = len(graph.nodes) - 2
+    tools = [node for node in graph.nodes if node not in {start, end}]
+    nodes = {start: _Node("terminal", below=start)}
+    for tool in _most(tools, calls, TOOLS_SHOWN):
+        wrong = failed.get(tool, 0)
+        below = counted(calls[tool], "call") + (f", {wrong:,} failed ✕" if wrong else "")
+        nodes[tool] = _Node("tool", tool, below, f"{tool}: {below}", failed=bool(wrong))
+    nodes[end] = _Node("terminal", below=end)
+    counts = {pair: edge.count for pair, edge in graph.edges.items() if nodes.keys() >= {*pair}}
+    most = set(sorted(counts, key=lambda pair: -counts[pair])[:EDGES_SHOWN])
+    edges = {pair: _transition(*pair, count) for pair, count in counts.items() if pair in most}
     notes = []
-    if len(nodes) - 2 < tools:
-        notes.append(f"{len(nodes) - 2:,} of {counted(tools, 'tool')} shown, the most called ones.")
+    if len(nodes) - 2 < len(tools):
+        notes.append(f"{len(nodes) - 2:,} of {counted(len(tools), 'tool')} shown, the most called ones.")
     if len(edges) < len(graph.edges):
         notes.append(f"{len(edges):,} of {len(graph.edges):,} transitions shown, the most frequent ones.")
-    label = "Tool graph. " + "; ".join(
-        f"{source} to {target}" + (f" {count} times" if count > 1 else "")
-        for (source, target), count in edges.items()
+    return _drawing("tools", "Tool graph", "Tools in the order of their calls", nodes, edges, notes, last=end)
+
+
+def _transition(source: str, target: str, count: int) -> _Edge:
+    title = f"{source} → {'itself' if source == target else target}: {count:,}"
+    return _Edge(count, title, f"{source} to {target}" + (f" {count} times" if count > 1 else ""))
+
+
+def _most(names: Sequence[str], weights: Mapping[str, int], most: int) -> list[str]:
+    """The names with the largest weights, in the order given."""
+    chosen = set(sorted(names, key=lambda name: -weights[name])[:most])
+    return [name for name in names if name in chosen]
+
+
+def _drawing(
+    kind: str,
+    what: str,
+    title: str,
+    nodes: Mapping[str, _Node],
+    edges: Mapping[Edge, _Edge],
+    notes: Sequence[str],
+    last: str | None = None,
+) -> Drawing:
+    layout = layered(
+        {name: node.width + (LOOP if (name, name) in edges else 0.0) for name, node in nodes.items()},
+        [edge for edge in edges if edge[0] != edge[1]],
+        node_height=max(NODE_HEIGHTS[node.kind] for node in nodes.values()),
+        last=last,
     )
-    return Drawing(
-        svg=picture(*body, label=label, width=layout.width, height=layout.height, class_="graph tools"),
-        title="Tools in the order of their calls",
-        width=layout.width,
-        notes=tuple(notes),
-    )
+    body = [_edge(pair, edge, layout, nodes, backwards=kind == "tools") for pair, edge in edges.items()]
+    body += [_node(node, layout.centres[name]) for name, node in nodes.items()]
+    label = f"{what}. {'; '.join(edge.said for edge in edges.values())}"
+    size = {"width": layout.width, "height": layout.height}
+    svg = picture(*body, label=label, **size, class_=f"graph {kind}")
+    return Drawing(svg=svg, title=title, width=layout.width, notes=tuple(notes))
 
 
-def _most_called(graph: NamedGraph, start: str, end: str, calls: Mapping[str, int]) -> list[str]:
-    """Nodes to draw, in order of appearance, with start first and end last."""
-    tools = [node for node in graph.nodes if node not in {start, end}]
-    most = set(sorted(tools, key=lambda tool: -calls[tool])[:TOOLS_SHOWN])
-    return [start, *(tool for tool in tools if tool in most), end]
-
-
-def _below(calls: int, failed: int) -> str:
-    return counted(calls, "call") + (f", {failed:,} failed ✕" if failed else "")
-
-
-def _width(node: str, below: str) -> float:
-    name = CHARACTER_WIDTH * cell_len(one_line(node, at_most=TOOL_NAME_CHARS))
-    return max(52.0, name, SMALL_CHARACTER_WIDTH * len(below)) + 22
-
-
-def _tool(centre: Point, name: str, width: float, below: str, *, failed: bool) -> str:
-    x, y = centre
+def _node(node: _Node, centre: Point) -> str:
+    (x, y), width, height = centre, node.width, NODE_HEIGHTS[node.kind]
+    alone = not (node.name and node.below)
+    lines = [(node.name, "name", 4 if alone else -2), (node.below, "below", 4 if alone else 12)]
+    corner = {"x": x - width / 2, "y": y - height / 2, "rx": CORNERS[node.kind]}
     return element(
         "g",
-        element("title", text(f"{name}: {below}")),
-        element(
-            "rect", x=x - width / 2, y=y - TOOL_NODE_HEIGHT / 2, width=width, height=TOOL_NODE_HEIGHT, rx=7
+        *([element("title", text(node.title))] if node.title else []),
+        element("rect", **corner, width=width, height=height),
+        *(
+            element("text", text(line, at_most=NAME_CHARS), x=x, y=y + down, class_=class_)
+            for line, class_, down in lines
+            if line
         ),
-        element("text", text(name, at_most=TOOL_NAME_CHARS), x=x, y=y - 2, class_="name"),
-        element("text", text(below), x=x, y=y + 12, class_="below"),
-        class_="node failed" if failed else "node",
+        class_=f"node {node.kind}{' failed' * node.failed}",
     )
 
 
-def _terminal(centre: Point, name: str) -> str:
-    x, y = centre
+def _edge(pair: Edge, edge: _Edge, layout: Layout, nodes: Mapping[str, _Node], *, backwards: bool) -> str:
+    """An edge; one that goes up is marked as going back where ``backwards``."""
+    if pair[0] == pair[1]:
+        path, tip, (dx, dy), middle = _loop(layout.centres[pair[0]], nodes[pair[0]].width)
+    else:
+        path, tip, (dx, dy), middle = _curve(layout.routes[pair])
     return element(
         "g",
-        element("rect", x=x - 27, y=y - END_HEIGHT / 2, width=54, height=END_HEIGHT, rx=END_HEIGHT / 2),
-        element("text", text(name), x=x, y=y + 4, class_="below"),
-        class_="node terminal",
+        element("title", text(edge.title)),
+        element("path", d=path, stroke_width=thickness(edge.times)),
+        arrow_head(*tip, dx, dy),
+        *([count_mark(middle, edge.times)] if edge.times > 1 else []),
+        class_="edge back" if backwards and dy < 0 else "edge",
     )
 
 
-def _tool_edge(edge: Edge, layout: Layout, count: int) -> str:
-    points = layout.routes[edge]
-    down = 1.0 if points[-1][1] > points[0][1] else -1.0
-    tip_x, tip_y = points[-1]
-    points = [*points[:-1], (tip_x, tip_y - 5 * down)]
+_Drawn = tuple[str, Point, Point, Point]
+"""A path, its tip, the unit vector in which the tip points, and the place of a number."""
+
+
+def _curve(points: list[Point]) -> _Drawn:
+    tip, down = points[-1], 1.0 if points[-1][1] > points[0][1] else -1.0
+    points = [*points[:-1], (tip[0], tip[1] - 5 * down)]
     path = f"M{points[0][0]:.1f},{points[0][1]:.1f}"
     for (x1, y1), (x2, y2) in pairwise(points):
         middle = (y1 + y2) / 2
         path += f" C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}"
-    children = [
-        element("title", text(f"{edge[0]} → {edge[1]}: {count:,}")),
-        element("path", d=path, stroke_width=thickness(count)),
-        arrow_head(tip_x, tip_y, 0.0, down),
-    ]
-    if count > 1:
-        children.append(count_mark(_middle(points), count))
-    return element("g", *children, class_="edge" if down > 0 else "edge back")
-
-
-def _middle(points: list[Point]) -> Point:
     half = (len(points) - 1) // 2
     (x1, y1), (x2, y2) = points[half], points[half + 1]
-    return (x1 + x2) / 2, (y1 + y2) / 2
+    return path, tip, (0.0, down), ((x1 + x2) / 2, (y1 + y2) / 2)
 
 
-def _tool_loop(centre: Point, tool: str, width: float, count: int) -> str:
+def _loop(centre: Point, width: float) -> _Drawn:
     x, y = centre[0] + width / 2, centre[1]
     path = (
         f"M{x:.1f},{y - 8:.1f} C{x + 24:.1f},{y - 16:.1f} {x + 24:.1f},{y + 16:.1f} {x + 5:.1f},{y + 8:.1f}"
     )
-    return element(
-        "g",
-        element("title", text(f"{tool} → itself: {count:,}")),
-        element("path", d=path, stroke_width=thickness(count)),
-        arrow_head(x, y + 7, -0.93, -0.37),
-        *([count_mark((x + 18, y), count)] if count > 1 else []),
-        class_="edge back",
-    )
+    return path, (x, y + 7), (-0.93, -0.37), (x + 18, y)

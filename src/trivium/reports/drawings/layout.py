@@ -1,7 +1,7 @@
 """Lays out a directed graph in layers from top to bottom (Sugiyama, Tagawa and Toda 1981).
 
 Layers follow the order in which nodes first appear, so a walk reads downwards and an edge back to an earlier
-node goes up.
+node goes up. No edge runs within a layer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,16 +38,21 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     height: float
 
 
-def layered(nodes: Mapping[str, float], edges: Iterable[Edge], *, node_height: float) -> Layout:
+def layered(
+    nodes: Mapping[str, float], edges: Iterable[Edge], *, node_height: float, last: str | None = None
+) -> Layout:
     """Place nodes and route edges.
 
     Args:
         nodes: Width of each node in pixels, in order of first appearance.
         edges: Ordered pairs of nodes, without self-loops.
         node_height: Height of each node in pixels.
+        last: A node that is below all others.
     """
     edges = list(edges)
     layer = _layers(list(nodes), edges)
+    if last is not None:
+        layer[last] = 1 + max((depth for node, depth in layer.items() if node != last), default=-1)
     rows, chains = _insert_passages(nodes, edges, layer)
     _reduce_crossings(rows, chains)
     across = _straighten(rows, chains, nodes)
@@ -69,16 +74,15 @@ def layered(nodes: Mapping[str, float], edges: Iterable[Edge], *, node_height: f
 
 
 def _layers(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """Length of the longest path to each node along forward edges; the last node is lowest."""
+    """Length of the longest path to each node, with every edge taken from the earlier to the later node."""
     order = {node: place for place, node in enumerate(nodes)}
     before: dict[str, list[str]] = {node: [] for node in nodes}
-    for source, target in edges:
-        if order[source] < order[target]:
-            before[target].append(source)
+    for edge in edges:
+        earlier, later = sorted(edge, key=order.__getitem__)
+        before[later].append(earlier)
     layer: dict[str, int] = {}
     for node in nodes:
-        layer[node] = 1 + max((layer[source] for source in before[node]), default=-1)
-    layer[nodes[-1]] = 1 + max((layer[node] for node in nodes[:-1]), default=-1)
+        layer[node] = 1 + max((layer[other] for other in before[node]), default=-1)
     return layer
 
 
