@@ -1,11 +1,10 @@
 """Sections of the report on the process: times, repeated calls, hand-offs."""
 
-from array import array
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
 from trivium.reports import wording
@@ -41,9 +40,12 @@ def process_context(process: Process) -> dict[str, Any]:
 
 
 def _share(one: TimeShare) -> tuple[str, str, Markup]:
-    name = "nobody" if one.name is None else one_line(one.name, at_most=NAME_CHARS)
     words = f"{wording.seconds(one.seconds)} · {wording.share(one.share or 0.0)}"
-    return name, words, bar(one.share)
+    return _name(one.name, NAME_CHARS), words, bar(one.share)
+
+
+def _name(name: str | None, at_most: int) -> str:
+    return "nobody" if name is None else one_line(name, at_most=at_most)
 
 
 def _sentences(process: Process) -> list[str]:
@@ -123,20 +125,8 @@ def _at_most(sentences: Sequence[str], what: str) -> list[str]:
 ROWS_SHOWN = 15
 RUN_NAME_CHARS = 60
 
-NameKey = tuple[str, str | None]
-"""``agent`` or ``tool``, and its name."""
-
-
-class _SparseColumn:
-    """Values of some attempts; all other attempts have 0."""
-
-    def __init__(self) -> None:
-        self.rows = array("q")
-        self.values = array("d")
-
-    def add(self, row: int, value: float) -> None:
-        self.rows.append(row)
-        self.values.append(value)
+FigureKey = tuple[str, str | None]
+"""What is measured, and of whom: ``agent`` or ``tool`` with its name, or what else is measured with None."""
 
 
 class RunTimes:
@@ -149,52 +139,43 @@ class RunTimes:
     def __init__(self, group: str | None = None) -> None:
         self._group = group
         self._clusters: dict[str | None, int] = {}
-        self._cases: dict[str, int] = {}
-        self._cluster_of: list[int] = []
-        self._case_of = array("q")
-        self._timed = array("q")
-        self._shares: dict[NameKey, _SparseColumn] = {}
-        self._seconds: dict[NameKey, float] = {}
-        self._counts = {name: _SparseColumn() for name in _REPEAT_COUNTS}
-        self._parallel = _SparseColumn()
+        self._cluster_of: dict[str, int] = {}
+        self._attempts: Counter[str] = Counter()
+        self._timed: Counter[str] = Counter()
+        self._sums: defaultdict[FigureKey, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self._having: Counter[FigureKey] = Counter()
+        self._seconds: defaultdict[FigureKey, float] = defaultdict(float)
 
     def add(self, view: EvaluationView) -> None:
         """Add an attempt; one without a trace is ignored."""
         if view.attempt.trace is None:
             return
-        process, row = Process(view.attempt.trace), len(self._case_of)
-        self._case_of.append(self._case(view))
+        process, case = Process(view.attempt.trace), view.case.id
+        cluster = group_of(view.case, self._group)
+        self._cluster_of[case] = self._clusters.setdefault(cluster, len(self._clusters))
+        self._attempts[case] += 1
+        retries = sum(one.retry for one in process.repeats.repeated)
         counts = {
-            "retries": sum(one.retry for one in process.repeats.repeated),
-            "repeats": sum(not one.retry for one in process.repeats.repeated),
+            "retries": retries,
+            "repeats": len(process.repeats.repeated) - retries,
             "looped": len(process.repeats.looped),
             "unfinished": process.unfinished.total(),
         }
         for name, count in counts.items():
             if count:
-                self._counts[name].add(row, count)
+                self._add((name, None), case, count)
         if not process.seconds:
             return
-        self._timed.append(row)
-        self._parallel.add(row, process.concurrency.overlapped / process.seconds)
-        self._add_shares(row, "agent", process.by_agent)
-        self._add_shares(row, "tool", process.by_tool)
+        self._timed[case] += 1
+        self._add(("parallel", None), case, process.concurrency.overlapped / process.seconds)
+        for kind, shares in (("agent", process.by_agent), ("tool", process.by_tool)):
+            for one in shares:
+                self._add((kind, one.name), case, one.share or 0.0)
+                self._seconds[kind, one.name] += one.seconds
 
-    def _case(self, view: EvaluationView) -> int:
-        case = self._cases.get(view.case.id)
-        if case is None:
-            case = self._cases[view.case.id] = len(self._cases)
-            cluster = group_of(view.case, self._group)
-            self._cluster_of.append(self._clusters.setdefault(cluster, len(self._clusters)))
-        return case
-
-    def _add_shares(self, row: int, kind: str, shares: tuple[TimeShare, ...]) -> None:
-        for one in shares:
-            who = (kind, one.name)
-            if who not in self._shares:
-                self._shares[who] = _SparseColumn()
-            self._shares[who].add(row, one.share or 0.0)
-            self._seconds[who] = self._seconds.get(who, 0.0) + one.seconds
+    def _add(self, key: FigureKey, case: str, value: float) -> None:
+        self._sums[key][case] += value
+        self._having[key] += 1
 
     def section(self, level: float) -> Section | None:
         """The section of the run's page, or None if no attempt has a trace.
@@ -202,30 +183,35 @@ class RunTimes:
         Args:
             level: Level of the intervals.
         """
-        if not self._case_of:
+        if not self._attempts:
             return None
-        blocks: list[Block] = []
-        if self._timed:
-            blocks += self._shares_shown(np.array(self._timed, np.int64), level)
-        again = [self._again(name, words, level) for name, words in _REPEAT_COUNTS.items()]
-        if any(row.number for row in again):
-            blocks.append(table(self._again_columns(), again, label="Retries, repeats and unfinished spans"))
+        blocks: list[Block] = self._shares_shown(level) if self._timed else []
+        again = [
+            self._figure((name, None), words, self._attempts, level, high=None)
+            for name, words in _REPEAT_COUNTS.items()
+        ]
+        if any(row.total for row in again):
+            blocks.append(table(_AGAIN, again, label="Retries, repeats and unfinished spans"))
         else:
             blocks.append(Paragraph((f"No {', no '.join(_REPEAT_COUNTS.values())}.",), "quiet"))
         return Section(title="where the time went", blocks=blocks, key="time")
 
-    def _shares_shown(self, timed: npt.NDArray[np.int64], level: float) -> list[Block]:
-        mean, ends = self._mean(self._parallel, timed, level, high=1.0)
-        parallel = f"{wording.share(mean)} {wording.interval(ends) if ends else ''}".strip()
+    def _shares_shown(self, level: float) -> list[Block]:
+        both = self._figure(("parallel", None), "", self._timed, level)
+        parallel = f"{wording.share(both.mean)} {wording.interval(both.ends) if both.ends else ''}".strip()
         note = (
-            f"Traces with times: {wording.counted(len(timed), 'attempt')}. Share of wall time, averaged by "
+            f"Traces with times: {wording.counted(both.of, 'attempt')}. Share of wall time, averaged by "
             f"case; spans at work at once share their time equally. Two or more were at work {parallel} of "
             "the time."
         )
-        shown: list[_Share] = []
+        shown: list[_Figure] = []
         left_out: list[str] = []
         for kind in ("agent", "tool"):
-            rows = [self._share(who, timed, level) for who in self._shares if who[0] == kind]
+            rows = [
+                self._figure(key, _name(key[1], RUN_NAME_CHARS), self._timed, level)
+                for key in self._sums
+                if key[0] == kind
+            ]
             shown += sorted(rows, key=lambda row: (-row.mean, row.name))[:ROWS_SHOWN]
             if (more := len(rows) - ROWS_SHOWN) > 0:
                 left_out.append(f"and {wording.counted(more, f'more {kind}')}")
@@ -234,47 +220,36 @@ class RunTimes:
             table(_SHARES, shown, label="Time by agent and tool", notes=left_out),
         ]
 
-    def _share(self, who: NameKey, timed: npt.NDArray[np.int64], level: float) -> "_Share":
-        mean, ends = self._mean(self._shares[who], timed, level, high=1.0)
-        name = "nobody" if who[1] is None else one_line(who[1], at_most=RUN_NAME_CHARS)
-        seconds, attempts = self._seconds[who] / len(timed), len(self._shares[who].rows)
-        return _Share(kind=who[0], name=name, mean=mean, ends=ends, seconds=seconds, attempts=attempts)
+    def _figure(
+        self, key: FigureKey, name: str, among: Mapping[str, int], level: float, *, high: float | None = 1.0
+    ) -> "_Figure":
+        """A figure over cases, each the mean of its attempts, with its cluster-robust interval.
 
-    def _again(self, name: str, words: str, level: float) -> "_Again":
-        column = self._counts[name]
-        mean, ends = self._mean(column, np.arange(len(self._case_of)), level, high=None)
-        if len(self._clusters) < TOO_FEW_GROUPS:
-            ends = None  # with so few clusters the interval is far wider than the observed counts
-        count = int(sum(column.values))
-        return _Again(words=words, number=count, mean=mean, ends=ends, attempts=len(column.rows))
-
-    def _again_columns(self) -> list[Column["_Again"]]:
-        return [
-            Column("steps", lambda row: row.words, "text"),
-            Column("count", lambda row: Toned(f"{row.number:,}", "strong")),
-            Column("per attempt", lambda row: f"{row.mean:.1f}"),
-            Column("interval", lambda row: wording.interval(row.ends, digits=1), "interval", optional=True),
-            Column("attempts with any", lambda row: f"{row.attempts:,} of {len(self._case_of):,}"),
-        ]
-
-    def _mean(
-        self, figure: _SparseColumn, among: npt.NDArray[np.int64], level: float, *, high: float | None
-    ) -> tuple[float, tuple[float, float] | None]:
-        """Mean over cases of the means of their attempts, with its cluster-robust interval."""
-        cases = np.array(self._case_of, np.int64)
-        sizes = np.bincount(cases[among], minlength=len(self._cluster_of))
-        rows = np.array(figure.rows, np.int64)
-        sums = np.bincount(cases[rows], weights=np.array(figure.values), minlength=len(self._cluster_of))
-        has_attempts = sizes > 0
-        values = sums[has_attempts] / sizes[has_attempts]
+        Args:
+            key: The figure.
+            name: What it is called.
+            among: Number of attempts of each case.
+            level: Level of the interval.
+            high: Its largest value; None for a count, whose interval is shown from ten clusters on, since it
+                is far wider than the observed counts with fewer.
+        """
+        sums = self._sums[key]
+        values = np.array([sums[case] / attempts for case, attempts in among.items()])
+        _, codes = np.unique([self._cluster_of[case] for case in among], return_inverse=True)
+        few = high is None and len(self._clusters) < TOO_FEW_GROUPS
         if high is not None:
             values = np.clip(values, 0.0, high)
-        clusters = np.array(self._cluster_of, np.int64)[has_attempts]
-        _, codes = np.unique(clusters, return_inverse=True)
         low = None if high is None else 0.0
-        interval = mean_interval(values, codes, level=level, low=low, high=high)
-        ends = None if interval is None else (max(0.0, interval.low), interval.high)
-        return float(values.mean()), ends
+        found = None if few else mean_interval(values, codes, level=level, low=low, high=high)
+        return _Figure(
+            kind=key[0],
+            name=name,
+            mean=float(values.mean()),
+            ends=None if found is None else (max(0.0, found.low), found.high),
+            total=self._seconds[key] if key in self._seconds else sum(sums.values()),
+            having=self._having[key],
+            of=sum(among.values()),
+        )
 
 
 _REPEAT_COUNTS = {
@@ -285,33 +260,41 @@ _REPEAT_COUNTS = {
 }
 
 
-class _Share(NamedTuple):
-    """The share that an agent or a tool has of the time."""
+class _Figure(NamedTuple):
+    """A share of the time, or a count of steps that were done again or not finished.
+
+    Attributes:
+        kind: What is measured.
+        name: Of whom, or in words.
+        mean: Mean over cases.
+        ends: Its interval.
+        total: All seconds, or all steps.
+        having: Attempts that have any of it.
+        of: Attempts.
+    """
 
     kind: str
     name: str
     mean: float
     ends: tuple[float, float] | None
-    seconds: float
-    attempts: int
+    total: float
+    having: int
+    of: int
 
 
-class _Again(NamedTuple):
-    """How often steps of a kind were done again, or not finished."""
-
-    words: str
-    number: int
-    mean: float
-    ends: tuple[float, float] | None
-    attempts: int
-
-
-_SHARES: tuple[Column[_Share], ...] = (
+_SHARES: tuple[Column[_Figure], ...] = (
     Column("who", lambda row: Toned(row.kind, "quiet"), "text"),
     Column("name", lambda row: row.name, "name"),
     Column("share", lambda row: Toned(wording.share(row.mean), "strong")),
     Column("interval", lambda row: wording.interval(row.ends), "interval"),
     Column("0 … 1", lambda row: Range(row.mean, row.ends), "range"),
-    Column("per attempt", lambda row: wording.seconds(row.seconds)),
-    Column("attempts", lambda row: f"{row.attempts:,}"),
+    Column("per attempt", lambda row: wording.seconds(row.total / row.of)),
+    Column("attempts", lambda row: f"{row.having:,}"),
+)
+_AGAIN: tuple[Column[_Figure], ...] = (
+    Column("steps", lambda row: row.name, "text"),
+    Column("count", lambda row: Toned(f"{row.total:,.0f}", "strong")),
+    Column("per attempt", lambda row: f"{row.mean:.1f}"),
+    Column("interval", lambda row: wording.interval(row.ends, digits=1), "interval", optional=True),
+    Column("attempts with any", lambda row: f"{row.having:,} of {row.of:,}"),
 )
