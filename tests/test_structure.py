@@ -63,7 +63,6 @@ FILLED_BIT_BY_BIT = {"AlertState", "Open", "Watched", "Distribution", "RecordedS
 """Records that are no longer written to once they are handed on."""
 
 EXTRAS = {
-    "altair",
     "anthropic",
     "datasets",
     "deepeval",

@@ -16,6 +16,7 @@ from tests.judge_server import JudgeServer
 from tests.web.conftest import LOOPBACK
 from trivium.cli.demo import example_folder
 from trivium.cli.main import run_command
+from trivium.reports.html.shell import environment
 from trivium.runs.run import Run
 from trivium.store.store import Store
 from trivium.web.app import create_app
@@ -259,9 +260,9 @@ def test_the_demo_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def _without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without what draws the pages, whose writing takes half of the time."""
+    """Without what makes the pages, whose writing takes half of the time."""
+    environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setitem(sys.modules, "altair", None)
 
 
 @pytest.mark.usefixtures("_without_pages")

@@ -32,7 +32,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "cloud": (("upath",), "addresses such as s3://bucket/cases.jsonl"),
     "polars": (("polars", "pyarrow"), "frames of Polars"),
     "pandas": (("pandas", "pyarrow"), "frames of pandas"),
-    "report": (("altair", "jinja2", "vl_convert"), "the HTML report"),
+    "report": (("jinja2", "vl_convert"), "the HTML report"),
     "postgres": (("psycopg",), "a PostgreSQL store"),
     "serve": (("litestar", "uvicorn"), "the server that receives traces of production"),
     "inspect": (("zstandard",), "packed logs of Inspect AI"),

@@ -10,7 +10,7 @@ from trivium.cli import options
 from trivium.cli import trust_options as shared
 from trivium.cli.main import LazyCommands
 from trivium.cli.options import STANDARD_OUTPUT, Choice, option, output_file, split_names
-from trivium.cli.output import Presentation, present, resampling_bar, show
+from trivium.cli.output import Presentation, present, resampling_bar, show, write_report
 from trivium.cli.trust_options import load_calibrator, read_item_table
 from trivium.errors import TrustError
 from trivium.keywords import taken
@@ -119,23 +119,20 @@ def curve(items: str | None, **given: Any) -> int:
     """
     from msgspec.structs import replace
 
+    from trivium.reports.drawings.svg import check_picture_name, write_picture
     from trivium.reports.trust.tables import curve_blocks
     from trivium.runs.artifacts.curve import CurveOptions, curve_artifact, resamples_of
 
-    drawing = None if given["chart"] is None else given["chart"].suffix
-    if given["chart"] == STANDARD_OUTPUT:
-        drawing = ".svg"
-    if drawing is not None:
-        from trivium.reports.trust.charts import check_format
-
-        check_format(drawing)
+    chart = given["chart"]
+    if chart not in {None, STANDARD_OUTPUT}:
+        check_picture_name(chart)
     tables = _tables(items, given)
     chosen = CurveOptions(
         **taken(CurveOptions, given),
         plan=_plan(given),
         grid=given["coverage_grid"],
         calibrator=load_calibrator(given["calibration"]),
-        drawn=drawing is not None or given["html"] is not None,
+        drawn=chart is not None or given["html"] is not None,
     )
     with (
         shared.chunk_map(given["engine"]) as chunk_map,
@@ -144,10 +141,10 @@ def curve(items: str | None, **given: Any) -> int:
         plan = replace(chosen.plan, chunk_map=chunk_map, progress=progress)
         artifact = curve_artifact(tables, replace(chosen, plan=plan))
     _print_answer(artifact, curve_blocks, given)
-    if drawing is not None:
+    if chart is not None:
         from trivium.reports.trust.charts import draw_curves
 
-        shared.write_file(given["chart"], draw_curves(artifact, drawing))
+        write_report(chart, lambda path: write_picture(path, draw_curves(artifact)))
     if given["html"] is not None:
         from trivium.reports.trust.page import curve_page
 

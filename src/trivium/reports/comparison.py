@@ -602,6 +602,7 @@ def write_chart(path: Path, comparison: Comparison) -> None:
         MissingExtra: If the name ends in .png and ``trivium[report]`` is not installed.
         OSError: If the file cannot be written.
     """
-    from trivium.reports.forest import forest, write_picture
+    from trivium.reports.drawings.svg import write_picture
+    from trivium.reports.forest import forest
 
     write_picture(path, forest(rows(comparison), comparison.margin))

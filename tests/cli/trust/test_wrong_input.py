@@ -86,7 +86,7 @@ def test_two_inputs_without_a_common_group_are_refused(capsys):
             ("curve", "items.jsonl", "--confidence", "calibrated:confidence", "--calibration", "no.json"),
             "no such file",
         ),
-        (("curve", "items.jsonl", "--chart", "curve.gif"), "ends in .png or .svg"),
+        (("curve", "items.jsonl", "--chart", "curve.gif"), "a chart is written as .svg or .png"),
         (("curve", "items.jsonl", "--output", "items.jsonl/x.json"), "cannot be written"),
         (("calibrate", "items.jsonl", "--method", "platt"), "name --features"),
         (

@@ -17,7 +17,7 @@ from trivium.reports.html.case import anchor as attempt_anchor
 from trivium.reports.html.page import write_html
 from trivium.reports.trust.page import curve_page
 
-pytest.importorskip("altair")
+pytest.importorskip("jinja2")
 
 MANY = 1_200
 """Cases of a page that has more of them than it shows."""

@@ -11,6 +11,7 @@ import pytest
 from trivium.display import as_text
 from trivium.errors import InputError
 from trivium.reports.document.terminal import Printed
+from trivium.reports.drawings.svg import write_picture
 from trivium.reports.trust.charts import draw_curves
 from trivium.reports.trust.page import curve_page
 from trivium.reports.trust.tables import curve_blocks
@@ -61,13 +62,13 @@ def two() -> CurveArtifact:
 
 
 @pytest.fixture(scope="module")
-def drawn(one) -> bytes:
-    return draw_curves(one, ".svg")
+def drawn(one) -> str:
+    return draw_curves(one)
 
 
 @pytest.fixture(scope="module")
-def drawn_two(two) -> bytes:
-    return draw_curves(two, ".svg")
+def drawn_two(two) -> str:
+    return draw_curves(two)
 
 
 def test_a_chart_names_its_axes_its_lines_and_where_answers_end(drawn):
@@ -91,7 +92,7 @@ def test_a_chart_names_its_axes_its_lines_and_where_answers_end(drawn):
 def test_a_row_says_by_what_its_answers_are_ranked_where_that_has_a_name(one, drawn_two):
     variants = {"token_msp": one.confidence_variants["confidence"]}
     named = msgspec.structs.replace(one, confidence_variants=variants)
-    assert "a: how wrong are the most confident answers by token_msp?" in words(draw_curves(named, ".svg"))
+    assert "a: how wrong are the most confident answers by token_msp?" in words(draw_curves(named))
     assert "How wrong are the most confident answers?" in words(drawn_two)
 
 
@@ -107,7 +108,7 @@ def test_a_count_is_drawn_on_the_side_of_its_dot_without_the_line(one, drawn):
     ends = {
         int(node.text): node.get("text-anchor")
         for node in root.iter("{http://www.w3.org/2000/svg}text")
-        if (node.text or "").isdigit() and node.get("font-size") == "11px" and int(node.text) in above | below
+        if (node.text or "").isdigit() and node.get("font-size") == "11" and int(node.text) in above | below
     }
     assert {ends[n] for n in below.keys() - above.keys()} == {"start"}
     assert {ends[n] for n in above.keys() - below.keys()} == {"middle"}
@@ -147,18 +148,24 @@ def test_two_inputs_stand_in_one_chart(drawn_two):
 
 def test_a_chart_of_nothing_is_still_a_chart():
     empty = artifact(table(abstain=2.0))
-    assert "llm" in words(draw_curves(empty, ".svg"))
+    assert "llm" in words(draw_curves(empty))
 
 
-def test_png_is_png_and_nothing_else_is_drawn(one):
-    assert draw_curves(one, ".PNG").startswith(b"\x89PNG")
-    with pytest.raises(InputError, match=r"\.png or \.svg"):
-        draw_curves(one, ".gif")
+def test_png_is_png_and_nothing_else_is_drawn(drawn, tmp_path):
+    write_picture(tmp_path / "curve.PNG", drawn)
+    assert (tmp_path / "curve.PNG").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match=r"\.svg or \.png"):
+        write_picture(tmp_path / "curve.gif", drawn)
+
+
+def test_a_picture_of_its_own_has_colours_without_a_page(drawn, tmp_path):
+    write_picture(tmp_path / "curve.svg", drawn)
+    assert "var(" not in (tmp_path / "curve.svg").read_text("utf-8")
 
 
 def test_names_of_strangers_are_text_in_a_chart():
     hostile = artifact(table(abstain=0.2, name="<script>alert(1)</script>.jsonl"))
-    svg = draw_curves(hostile, ".svg").decode()
+    svg = draw_curves(hostile)
     assert "<script" not in svg
 
 

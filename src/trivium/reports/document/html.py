@@ -29,7 +29,7 @@ STYLES = {
         "font:13px/1.5 system-ui,sans-serif;color:inherit;max-width:980px;overflow-x:auto;"
         # colours for drawings that use those of the page
         f"--ink:currentColor;--muted:currentColor;--line:{FAINT};--soft:rgba(128,128,128,.15);"
-        f"--good:{GOOD};--warn:{WARN};--bad:{BAD}"
+        f"--good:{GOOD};--warn:{WARN};--bad:{BAD};--accent:{BLUE}"
     ),
     "h1": "font-size:15px;font-weight:600",
     "beside": "font-weight:400;margin-left:10px",

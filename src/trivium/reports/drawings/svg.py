@@ -1,14 +1,34 @@
 """Builds SVG elements as text, with all content escaped."""
 
 import math
+import re
 from html import escape
+from pathlib import Path
 
 import msgspec
 
+from trivium.errors import InputError, MissingExtra
 from trivium.safe_text import one_line
 
 Number = int | float
 Point = tuple[float, float]
+
+COLOURS = {
+    "ink": "var(--ink,#1c2127)",
+    "muted": "var(--muted,#59626c)",
+    "line": "var(--line,#dcdfe3)",
+    "soft": "var(--soft,#f2f2ef)",
+    "paper": "var(--paper,#ffffff)",
+    "good": "var(--good,#1a7346)",
+    "warn": "var(--warn,#825500)",
+    "bad": "var(--bad,#ab2f28)",
+    "accent": "var(--accent,#1d5b86)",
+    "second": "var(--second,#a3541a)",
+    "third": "var(--third,#7d5399)",
+}
+"""Colours of the page around a drawing, each with the one that it has elsewhere."""
+_VARIABLE = re.compile(r"var\(--\w+,(#\w+)\)")
+_PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 
 
 class Drawing(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +82,81 @@ def picture(*children: str, label: str, width: Number, height: Number, class_: s
         height=height,
         viewBox=f"0 0 {_value(width)} {_value(height)}",
     )
+
+
+def line(
+    x1: float,
+    y1: float,
+    x2: float,
+    y2: float,
+    colour: str = "line",
+    *,
+    width: int = 1,
+    dashes: str | None = None,
+) -> str:
+    """A line in one of ``COLOURS``; its dashes and gaps as lengths in pixels."""
+    ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    return element("line", **ends, stroke=COLOURS[colour], stroke_width=width, stroke_dasharray=dashes)
+
+
+def label(
+    words: str,
+    x: float,
+    y: float,
+    *,
+    anchor: str = "middle",
+    colour: str = "ink",
+    size: int = 12,
+    **attributes: str | Number | None,
+) -> str:
+    """Words that are escaped already, in one of ``COLOURS``."""
+    return element(
+        "text",
+        words,
+        x=x,
+        y=y,
+        fill=COLOURS[colour],
+        font_family="system-ui, sans-serif",
+        font_size=size,
+        text_anchor=anchor,
+        **attributes,
+    )
+
+
+def round_step(rough: float) -> float:
+    """The next larger number of 1, 2, 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+
+
+def check_picture_name(path: Path) -> None:
+    """Refuse a file name that ends neither in .svg nor in .png.
+
+    Raises:
+        InputError: If it is refused.
+    """
+    if path.suffix.lower() not in {".svg", ".png"}:
+        raise InputError(str(path), "a chart is written as .svg or .png")
+
+
+def write_picture(path: Path, svg: str) -> None:
+    """Write a picture to a file of its own, in default colours on white.
+
+    Raises:
+        InputError: If the file name ends neither in .svg nor in .png.
+        MissingExtra: If the name ends in .png and ``trivium[report]`` is not installed.
+        OSError: If the file cannot be written.
+    """
+    check_picture_name(path)
+    svg = _VARIABLE.sub(r"\1", svg).replace("<title>", _PAPER + "<title>", 1)
+    if path.suffix.lower() == ".svg":
+        path.write_text(svg, encoding="utf-8")
+        return
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise MissingExtra("report", "A chart as PNG") from error
+    path.write_bytes(vl_convert.svg_to_png(svg, scale=2))
 
 
 def arrow_head(x: float, y: float, dx: float, dy: float) -> str:

@@ -6,7 +6,7 @@ from typing import TypeGuard
 
 import msgspec
 
-from trivium.reports.drawings.svg import Drawing, element, text
+from trivium.reports.drawings.svg import Drawing, element, round_step, text
 from trivium.reports.wording import counted, seconds
 from trivium.traces.process.process import Process
 from trivium.traces.trace import Span, Trace
@@ -235,7 +235,7 @@ def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool, repe
 
 def _axis(length: float, y: float) -> list[str]:
     """Grid lines and their times."""
-    step = _round_step(length / 6)
+    step = round_step(length / 6)
     lines = []
     for index in range(1, math.ceil(length / step)):
         x = f"{100 * index * step / length:.3f}%"
@@ -254,9 +254,3 @@ def _tick(value: float) -> str:
         return f"{value:g} s"
     size, unit = next((each for each in _SMALL if value >= each[0]), _SMALL[-1])
     return f"{value / size:g} {unit}"
-
-
-def _round_step(rough: float) -> float:
-    """The next larger number of 1, 2, 5 times a power of ten."""
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))

@@ -15,7 +15,7 @@ from trivium.reports.document.blocks import (
     Section,
 )
 from trivium.reports.html.shell import page
-from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves, in_page_colours, load_altair
+from trivium.reports.trust.charts import MOST_VARIANTS, charts_of
 from trivium.reports.trust.tables import (
     agreement_blocks,
     certificate_blocks,
@@ -47,23 +47,12 @@ def curve_body(artifact: CurveArtifact) -> list[Block]:
 
     Args:
         artifact: Result of ``curve_artifact`` with ``drawn=True``.
-
-    Raises:
-        MissingExtra: If ``trivium[report]`` is not installed.
     """
-    load_altair()
-    import vl_convert
-
     names = list(artifact.confidence_variants)
     pictures: list[Block] = [Paragraph((CURVES_NOTE,))]
     for name in names[:MOST_VARIANTS]:
-        # Vega escapes the names.
         label = f"Curve of the confidence {name}; the table above has the numbers."
-        drawn = (
-            Picture(in_page_colours(vl_convert.vegalite_to_svg(specification)), label)
-            for specification in describe_curves(artifact, [name], apart=True)
-        )
-        pictures.append(Drawing(tuple(drawn)))
+        pictures.append(Drawing(tuple(Picture(each.svg, label) for each in charts_of(artifact, name))))
     if (left_out := len(names) - MOST_VARIANTS) > 0:
         pictures.append(Paragraph((f"{left_out} more confidences are only in the table.",), "quiet"))
     pictures.append(Fold("Definitions", [Facts(DEFINITIONS)]))

@@ -15,7 +15,7 @@ from litestar.params import FromPath, QueryParameter
 from litestar.response import Redirect
 from markupsafe import Markup
 
-from trivium.errors import InputError, MissingExtra, TrustError
+from trivium.errors import InputError, TrustError
 from trivium.labels.joining import dimensions_of, items_of_queue, labels_for, scores_in
 from trivium.labels.queue import LabelQueues
 from trivium.reports.document.html import html
@@ -221,7 +221,7 @@ def _computed(table: ItemTable, certified: CertificateAnswer | str | None) -> Ma
     shown = msgspec.structs.replace(table, origin=origin)
     try:
         risk = curve_body(curve_artifact([shown], CurveOptions(drawn=True)))
-    except (TrustError, MissingExtra) as error:
+    except TrustError as error:
         return html(judge_body(against, sentence(error)))
     return html(judge_body(against, risk))
 
