@@ -124,6 +124,21 @@ def test_a_queue_has_its_own_page_of_trust(shared_client, sure):
     assert shared_client.get("/labels/none/trust", headers=HTML).status_code == 404
 
 
+def test_what_takes_long_comes_to_the_page_when_it_is_there(shared_client, sure, monkeypatch):
+    monkeypatch.setattr("trivium.web.pages.trust.AT_ONCE", 59)
+    _, queue = sure
+    address, chosen = f"/labels/{queue.id}/trust", {"wrong": 21, "sure": 81}
+    page = shared_client.get(address, params=chosen, headers=HTML)
+    assert "for the first time" in page.text
+    assert "need no person" not in page.text
+    assert re.search(r'hx-get="[^"]*wrong=21[^"]*" hx-trigger="load" hx-target="body"', page.text)
+    assert re.search(r'content="0; url=[^"]*wait=true"', page.text)
+    for headers, more in ((HTML | {"HX-Request": "true"}, {}), (HTML, {"wait": "true"}), (HTML, {})):
+        there = shared_client.get(address, params=chosen | more, headers=headers)
+        assert "need no person" in text_of(there)
+        assert "for the first time" not in there.text
+
+
 @pytest.mark.parametrize("wrong", ["0", "100", "nan", "x"])
 def test_a_promise_that_cannot_be_is_refused(shared_client, run, wrong):
     assert (

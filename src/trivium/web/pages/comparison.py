@@ -138,6 +138,7 @@ def _comparing(
         request,
         "comparing.html",
         title=f"{head.suite_name}: being compared",
+        comes_later=True,
         section="runs",
         base=base,
         head=head,

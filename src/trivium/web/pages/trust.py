@@ -33,6 +33,9 @@ from trivium.web.threads import slowly
 
 __all__ = ["items_of", "routes", "sentence"]
 
+AT_ONCE = 100
+"""Labelled items up to which the page waits for the answers."""
+
 REMEMBERED = 16
 """Answers that are kept while the run and its labels are the same: resampling takes seconds."""
 
@@ -163,11 +166,15 @@ class _Page:
     ) -> Response[str]:
         """The page about some items; without figures where there are no items to read."""
         parts = Markup()
-        problem = ""
+        problem, comes_later = "", False
         certified: CertificateAnswer | None = None
         if items is not None:
             try:
-                parts, certified = self._answers.of(items(), promise)
+                table = items()
+                waits = "HX-Request" in request.headers or request.query_params.get("wait") == "true"
+                comes_later = not (waits or table.pred.size <= AT_ONCE or self._answers.has(table, promise))
+                if not comes_later:
+                    parts, certified = self._answers.of(table, promise)
             except (InputError, TrustError) as error:
                 problem = sentence(error)
         return self._site.page(
@@ -179,6 +186,7 @@ class _Page:
             condition=condition_sentence(certified) if certified else "",
             promise=promise,
             problem=problem,
+            comes_later=comes_later,
             **context,
         )
 
@@ -190,13 +198,17 @@ class _Answers:
         self._lock = Lock()
         self._known: OrderedDict[tuple[object, ...], Answers] = OrderedDict()
 
+    def has(self, table: ItemTable, promise: _Promise) -> bool:
+        """Whether the answers about some items are known."""
+        return _key(table, promise) in self._known
+
     def of(self, table: ItemTable, promise: _Promise) -> Answers:
         """The answers about some items.
 
         Raises:
             TrustError: If there are too few labels for anything.
         """
-        key = (table.origin.run_id, table.origin.mode, table.gt.tobytes(), table.pred.tobytes(), promise)
+        key = _key(table, promise)
         with self._lock:
             found = self._known.pop(key, None)
         if found is None:
@@ -212,6 +224,10 @@ class _Answers:
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return found
+
+
+def _key(table: ItemTable, promise: _Promise) -> tuple[object, ...]:
+    return table.origin.run_id, table.origin.mode, table.gt.tobytes(), table.pred.tobytes(), promise
 
 
 def _computed(table: ItemTable, certified: CertificateAnswer | str | None) -> Markup:
