@@ -234,3 +234,15 @@ def test_a_mistake_in_python_is_a_sentence(tmp_path):
         InputError, match="a recorded call is malformed: Object missing required field `name`"
     ):
         tv.mock_tools({"result": 3})
+
+
+@pytest.mark.parametrize(("given", "ok"), [("tea", False), ("coffee", True)])
+def test_a_call_of_a_mock_is_compared_with_what_may_never_be_called(store, given, ok):
+    def world():
+        return tv.World({}, tools=tv.mock_tools({"name": "price", "arguments": {"of": given}, "result": 3}))
+
+    never = {"tools": [{"name": "price", "arguments": {"of": "tea"}}]}
+    suite = tv.Suite.load([{"id": "a", "input": "q", "expect": {"never": never}}], metrics=["state_match"])
+    run = tv.evaluate(suite, agent=lambda _, world: world.price(of=given), world=world, store=store)
+    (attempt,) = run.attempts()
+    assert [check.ok for check in attempt.world.calls] == [ok]

@@ -11,7 +11,6 @@ import pytest
 from trivium.errors import MissingExtra, SuiteError
 from trivium.runs.evaluate import evaluate
 from trivium.suites.case import Case, Expect, ExpectedTool
-from trivium.suites.files import tables
 from trivium.suites.suite import Suite
 
 
@@ -90,12 +89,6 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
         Suite(name="s", cases=[Case(id="1", input="q")]).save(tmp_path / "d.parquet")
 
 
-@pytest.fixture
-def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file counts as a large one."""
-    monkeypatch.setattr(tables, "LARGE_FROM", 0)
-
-
 ROWS = [
     ["id", " input", "references", "tags", "metadata", "expect.output", "metadata.size"],
     [],
@@ -107,21 +100,25 @@ ROWS = [
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_a_large_file_has_the_cases_and_the_digest_of_a_small_one(tmp_path, monkeypatch, encoding, end):
+def test_rows_over_several_lines_are_read_as_they_are_written(tmp_path, encoding, end):
     path = tmp_path / "c.csv"
     with path.open("w", encoding=encoding, newline="") as file:
         csv.writer(file, lineterminator=end).writerows(ROWS)
-    small = Suite.load(path)
-    monkeypatch.setattr(tables, "LARGE_FROM", 0)
     suite = Suite.load(path)
-    assert isinstance(suite.cases, tables.TableCases)
-    assert list(suite.cases) == list(small.cases)
-    assert suite.cases[0].input == ROWS[2][1]
-    assert suite.digest == small.digest
+    assert suite.cases[0] == Case(
+        id="a",
+        input=ROWS[2][1],
+        references=("r", "s"),
+        tags=("t", "u"),
+        expect=Expect(output="x"),
+        metadata={"k": [1.5], "size": "7"},
+    )
+    assert suite.cases[1] == Case(id="b", input="q")
+    assert [case.id for case in suite.cases[2:]] == [f"n{i}" for i in range(900)]
+    assert suite.digest == Suite(name="c", cases=list(suite)).digest
 
 
-@pytest.mark.usefixtures("large")
-def test_large_files_of_other_tools_are_numbered_from_file_to_file(tmp_path):
+def test_files_of_other_tools_are_numbered_from_file_to_file(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("question,answer\nq,s\nr,t\n")
     suite = Suite.load(tmp_path)
@@ -145,11 +142,9 @@ WRITTEN = {
 """Two cases, as programs write them."""
 
 
-@pytest.mark.parametrize("from_size", [0, 10**9])
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 @pytest.mark.parametrize("content", WRITTEN.values(), ids=WRITTEN)
-def test_tables_are_read_as_programs_write_them(tmp_path, monkeypatch, from_size, suffix, content):
-    monkeypatch.setattr(tables, "LARGE_FROM", from_size)
+def test_tables_are_read_as_programs_write_them(tmp_path, suffix, content):
     path = tmp_path / f"c{suffix}"
     path.write_text(content, encoding="utf-8", newline="")
     suite = Suite.load(path)
@@ -162,7 +157,6 @@ def test_a_comma_within_a_text_separates_nothing_where_semicolons_do(tmp_path):
     assert [each.input for each in Suite.load(tmp_path / "c.csv").cases] == ["1,5; 2,5", "1,5"]
 
 
-@pytest.mark.parametrize("from_size", [0, 10**9])
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -183,10 +177,7 @@ def test_a_comma_within_a_text_separates_nothing_where_semicolons_do(tmp_path):
         (gzip.compress(b"id,input\n", mtime=0), "is compressed (gzip), expected text: unpack it (gunzip)"),
     ],
 )
-def test_mistakes_are_told_with_their_lines_in_large_files_and_small_ones(
-    tmp_path, monkeypatch, from_size, content, said
-):
-    monkeypatch.setattr(tables, "LARGE_FROM", from_size)
+def test_mistakes_are_told_with_their_lines(tmp_path, content, said):
     (tmp_path / "c.csv").write_bytes(content)
     with pytest.raises(SuiteError, match=re.escape(f"c.csv: {said}")):
         Suite.load(tmp_path / "c.csv")

@@ -14,6 +14,7 @@ import pytest
 from trivium import storage
 from trivium.errors import ItemsError, SuiteError
 from trivium.runs.items.files import read_items
+from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.files import tables
 from trivium.suites.suite import Suite
 
@@ -98,12 +99,6 @@ def test_a_few_kilobytes_that_stand_for_far_more_are_not_held(tmp_path, monkeypa
         Suite.load(path)
 
 
-@pytest.fixture
-def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file counts as a large one."""
-    monkeypatch.setattr(tables, "LARGE_FROM", 0)
-
-
 MANY = {
     "id": [f"n{i}" for i in range(700)],
     "input": [f"question {i} \u2028 \U0001f600" for i in range(700)],
@@ -113,18 +108,23 @@ MANY = {
 }
 
 
-def test_a_large_file_has_the_cases_and_the_digest_of_a_small_one(tmp_path, monkeypatch):
-    path = written(tmp_path, MANY)
-    small = Suite.load(path)
-    monkeypatch.setattr(tables, "LARGE_FROM", 0)
-    suite = Suite.load(path)
-    assert list(suite.cases) == list(small.cases)
-    assert isinstance(suite.cases, tables.TableCases)
-    assert suite.digest == small.digest
-    assert suite.case("n650").metadata == {"size": 650 * 10**12}
+def test_many_rows_are_the_cases_that_were_written(tmp_path):
+    suite = Suite.load(written(tmp_path, MANY))
+    call = ExpectedTool(name="f", arguments={"n": 18446744073709551616})
+    made = [
+        Case(
+            id=f"n{i}",
+            input=MANY["input"][i],
+            references=MANY["references"][i] or (),
+            metadata={"size": i * 10**12},
+            expect=Expect(tools=(call,)),
+        )
+        for i in range(700)
+    ]
+    assert list(suite.cases) == list(Suite(name="c", cases=made).cases)
+    assert suite.digest == Suite(name="c", cases=made).digest
 
 
-@pytest.mark.usefixtures("large")
 def test_columns_of_other_tools_and_numbers_from_file_to_file(tmp_path):
     for name in "ab":
         pq.write_table(pa.table({"question": ["q", "r"], "answer": ["s", "t"]}), tmp_path / f"{name}.parquet")
@@ -135,7 +135,6 @@ def test_columns_of_other_tools_and_numbers_from_file_to_file(tmp_path):
     assert "question" in suite.notes[0]
 
 
-@pytest.mark.usefixtures("large")
 def test_mistakes_of_a_large_file_are_told_with_their_rows(tmp_path):
     wrong = {"id": [str(i) for i in range(40)], "input": ["q"] * 40, "complexity": ["huge"] * 40}
     with pytest.raises(SuiteError, match=r"row 1: complexity: found .* the last row 20") as told:
@@ -158,7 +157,6 @@ def forgotten(path: Path) -> int:
     return len(keys)
 
 
-@pytest.mark.usefixtures("large")
 def test_another_machine_makes_a_copy_of_its_own(tmp_path):
     path = written(tmp_path, MANY)
     cases = Suite.load(path).cases
@@ -172,7 +170,6 @@ def test_another_machine_makes_a_copy_of_its_own(tmp_path):
         pickle.loads(sent)[600]
 
 
-@pytest.mark.usefixtures("large")
 def test_a_large_file_may_decompress_to_many_times_its_size(tmp_path, monkeypatch):
     path = written(tmp_path, MANY)
     monkeypatch.setattr(tables, "LARGEST_TABLE", 1)
@@ -183,7 +180,6 @@ def test_a_large_file_may_decompress_to_many_times_its_size(tmp_path, monkeypatc
         Suite.load(path)
 
 
-@pytest.mark.usefixtures("large")
 def test_a_disk_without_room_for_the_copy_is_told(tmp_path, monkeypatch):
     def full(_: object, target: IO[bytes]) -> None:
         copies.append(Path(target.name))

@@ -3,17 +3,24 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from trivium.agents.adapters.command import CommandAgent
 from trivium.agents.adapters.http import EndpointAgent
-from trivium.agents.attempt import AgentAdapter, AgentResponse, Request, WorldFailure
+from trivium.agents.attempt import (
+    AgentAdapter,
+    AgentFailure,
+    AgentResponse,
+    Request,
+    WorldFailure,
+    WorldRecord,
+)
 from trivium.agents.conversation import Answered, Ask, User, converse
 from trivium.agents.failures import as_failure
 from trivium.agents.worlds.making import OpenWorld, Worlds
@@ -22,6 +29,8 @@ from trivium.suites.case import Case
 from trivium.suites.world_settings import WorldSettings, world_of
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FEW_LEFT_OPEN = 16
 """Number of file handles or threads left open below which nothing is said: Trivium opens some itself."""
@@ -52,24 +61,20 @@ class AgentInWorlds:
         Raises:
             WorldFailure: If the world fails; the agent's answer is lost then.
         """
-        with self._in_time("was not made", None):
-            opened = await self._opened(request)
-        try:
-            within = msgspec.structs.replace(request, world=opened.world)
-            response = await _timed(self._agent, within)
-        except WorldFailure:
-            self._close_later(opened)
-            raise
-        except Exception as error:
-            failure = as_failure(error)
-            failure.world = await self._ended(opened, request.case)
-            raise failure from failure.__cause__
-        except BaseException:
-            self._close_later(opened)
-            raise
-        with self._in_time("was not compared and closed", None):
-            record = await self._ended(opened, request.case)
-        return msgspec.structs.replace(response, world=record)
+
+        async def answer(within: Request, _: OpenWorld) -> AgentResponse | AgentFailure:
+            try:
+                return await _timed(self._agent, within)
+            except WorldFailure:
+                raise
+            except Exception as error:
+                return as_failure(error)
+
+        answered, record = await self._in_world(request, None, answer)
+        if isinstance(answered, AgentFailure):
+            answered.world = record
+            raise answered from answered.__cause__
+        return msgspec.structs.replace(answered, world=record)
 
     async def hold(self, request: Request, seconds: float, ask: Ask, user: User) -> Answered:
         """Hold a conversation in one world: make it, speak with the agent, look at the end, and close it.
@@ -84,17 +89,32 @@ class AgentInWorlds:
             WorldFailure: If the world fails; what was said is lost then.
             BeginAgain: If a turn failed that should be tried again, but has been at work in the world.
         """
+
+        async def speak(within: Request, opened: OpenWorld) -> Answered:
+            return await converse(ask, within, _InTurns(self._agent, self._worlds, opened.watch), user)
+
+        held, record = await self._in_world(request, seconds, speak)
+        return held._replace(response=msgspec.structs.replace(held.response, world=record))
+
+    async def _in_world(
+        self, request: Request, seconds: float | None, work: Callable[[Request, OpenWorld], Awaitable[T]]
+    ) -> tuple[T, WorldRecord]:
+        """Make a world, work in it, and close it; the result, and what became of the world.
+
+        Args:
+            request: The attempt.
+            seconds: Time limit of making the world, and of looking at its end; None leaves it to the attempt.
+            work: Gets the attempt with its world, and the open world.
+        """
         with self._in_time("was not made", seconds):
             opened = await asyncio.wait_for(self._opened(request), seconds)
         try:
-            within = msgspec.structs.replace(request, world=opened.world)
-            held = await converse(ask, within, _InTurns(self._agent, self._worlds, opened.watch), user)
+            done = await work(msgspec.structs.replace(request, world=opened.world), opened)
         except BaseException:
             self._close_later(opened)
             raise
         with self._in_time("was not compared and closed", seconds):
-            record = await asyncio.wait_for(self._ended(opened, request.case), seconds)
-        return held._replace(response=msgspec.structs.replace(held.response, world=record))
+            return done, await asyncio.wait_for(self._ended(opened, request.case), seconds)
 
     @contextmanager
     def _in_time(self, what: str, seconds: float | None) -> Iterator[None]:
@@ -120,7 +140,7 @@ class AgentInWorlds:
             )
         return opened
 
-    async def _ended(self, opened: OpenWorld, case: Case) -> Any:
+    async def _ended(self, opened: OpenWorld, case: Case) -> WorldRecord:
         try:
             record = await self._worlds.end(opened, case)
         except BaseException:

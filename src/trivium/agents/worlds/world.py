@@ -151,31 +151,18 @@ def _is_pythons(kind: type) -> bool:
 
 def _within(name: str, tool: Tool, recorded: Tool, within: Within) -> Tool:
     """A tool whose calls are recorded and surrounded by something; it looks like the tool itself."""
-    try:
-        signature = inspect.signature(tool)
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        signature = None
+    from trivium.traces.recording.decorators import arguments_by_name
+
+    arguments_of = arguments_by_name(tool)
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        with within(name, _arguments(signature, args, kwargs)):
+        with within(name, arguments_of(args, kwargs)):
             return recorded(*args, **kwargs)
 
     async def awaited(*args: Any, **kwargs: Any) -> Any:
-        with within(name, _arguments(signature, args, kwargs)):
+        with within(name, arguments_of(args, kwargs)):
             return await recorded(*args, **kwargs)
 
     made: Any = awaited if inspect.iscoroutinefunction(tool) else called
     update_wrapper(made, tool)
-    if signature is not None:
-        made.__signature__ = signature
     return cast("Tool", made)
-
-
-def _arguments(
-    signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> JsonObject:
-    try:
-        named = {} if signature is None else dict(signature.bind(*args, **kwargs).arguments)
-    except TypeError:  # the call fails, and says why
-        named = dict(kwargs)
-    return named

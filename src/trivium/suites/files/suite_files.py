@@ -5,7 +5,7 @@ on ``Suite``.
 """
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from trivium.storage import joined, path_of, replaced_when_complete, writable
 from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import rows_as_cases
 from trivium.suites.files.many_files import CaseFiles, CasesRead
-from trivium.suites.files.tables import case_file, read_rows
+from trivium.suites.files.tables import case_file
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import (
@@ -228,9 +228,7 @@ def read_cases(path: Path, first: int = 1, spill: SpillFile | None = None) -> Ca
     suffix = path.suffix.lower()
     if suffix in FILES:
         cases = case_file(path, first, spill)
-        if cases is not None:
-            return CasesRead(cases, cases.notes)
-        return _cases_of_rows(*read_rows(path, first), path)
+        return CasesRead(cases, cases.notes)
     if suffix in WORKBOOKS:
         check_is_file(path)
         raise SuiteError(str(path), WORKBOOK_REFUSED)
@@ -245,20 +243,6 @@ def read_cases(path: Path, first: int = 1, spill: SpillFile | None = None) -> Ca
     found, problems = _cases_of_list(raw, "", first)
     raise_problems(problems, str(path))
     return found
-
-
-def _cases_of_rows(rows: Iterable[tuple[str, Any]], notes: tuple[str, ...], path: Path) -> CasesRead:
-    """Convert the rows of a file, each with its place, to cases."""
-    places: list[str] = []
-
-    def noted() -> Iterator[tuple[str, Any]]:
-        for where, row in rows:
-            places.append(where.rstrip(":"))
-            yield where, row
-
-    cases, problems = cases_of(noted())
-    raise_problems(problems, str(path))
-    return CasesRead(cases, notes, places)
 
 
 def save_parts(suite: SuiteParts, path: Path) -> None:

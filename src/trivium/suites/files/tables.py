@@ -23,7 +23,6 @@ from trivium.records.documents import (
     parse_json,
     parse_json_cases,
     parse_line,
-    readable,
 )
 from trivium.records.lines import JsonLines
 from trivium.records.parquet import ParquetFile
@@ -46,24 +45,18 @@ LARGEST_TABLE = 4 * LARGEST_DOCUMENT
 MOST_COMPRESSED = 100
 """How many times its size a larger file of cases may decompress to; 7 kB can decompress to 3 GB."""
 
-LARGE_FROM = 16 * 1024**2
-"""Bytes above which cases are not held in memory; of Parquet those stated of its decompressed rows."""
 
-
-def read_rows(
-    path: Path, first: int = 1, *, largest: int | None = None
-) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
+def read_rows(path: Path, first: int = 1) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
     """Return place and raw case of every record of a file, and a note on what was mapped.
 
     Args:
         path: A .csv or .parquet file, or one of JSON lines with the keys of another tool.
         first: Number of the first row, if none has an id.
-        largest: Largest Parquet file in bytes of decompressed rows; None for ``LARGEST_TABLE``.
 
     Raises:
         SuiteError: If the file is not such a table, or a column or cell is invalid.
     """
-    records = _opened(path, largest)
+    records = _opened(path)
     names = records.names or _keys(records)
     columns = case_columns(names)
     _check_columns(records.names, path, columns)
@@ -72,26 +65,28 @@ def read_rows(
     return _raw_cases(records, columns, first=first, numbered=not given), notes
 
 
-def _opened(path: Path, largest: int | None = None) -> Records:
+def _opened(path: Path) -> Records:
     if path.suffix.lower() == ".parquet":
-        return ParquetFile(path, error=SuiteError, largest=largest or LARGEST_TABLE)
+        check_is_file(path)
+        largest = max(LARGEST_TABLE, MOST_COMPRESSED * path.stat().st_size)
+        return ParquetFile(path, error=SuiteError, largest=largest)
     return open_records(path, error=SuiteError)
 
 
-def case_file(path: Path, first: int, spill: SpillFile | None) -> CaseFile | None:
-    """The cases of a file that are read on access; None if :func:`read_rows` reads them into memory.
+def case_file(path: Path, first: int = 1, spill: SpillFile | None = None) -> CaseFile:
+    """The cases of a file of lines or rows, which are numbered from ``first`` if they have no ids.
 
     Args:
         path: The file.
-        first: Number of the first case, if none has an id.
+        first: Number of the first case.
         spill: See :class:`CaseFile`.
 
     Raises:
         SuiteError: With the first mistakes in the file, and the number of the others.
     """
-    if path.suffix.lower() not in TABLES and not _has_other_keys(path):
-        return CaseFile(path, spill)
-    return TableCases(path, first, spill) if _is_large(path) else None
+    if path.suffix.lower() in TABLES or _has_other_keys(path):
+        return TableCases(path, first, spill)
+    return CaseFile(path, spill)
 
 
 def _has_other_keys(path: Path) -> bool:
@@ -109,18 +104,8 @@ def _has_other_keys(path: Path) -> bool:
     return columns is not None and bool(columns.renamed or columns.asks)
 
 
-def _is_large(path: Path) -> bool:
-    """Whether a file is read by :class:`TableCases`."""
-    check_is_file(path)
-    if path.suffix.lower() == ".parquet":
-        stated: int = ParquetFile(path, error=SuiteError).bytes
-        return stated > LARGE_FROM
-    with readable(path, SuiteError):
-        return path.stat().st_size > LARGE_FROM
-
-
 class TableCases(CaseFile):
-    """The cases of a large file whose lines are not as Trivium has them.
+    """The cases of a file whose lines are not as Trivium has them.
 
     Cases are read in any order, which such files are slow at: every machine writes the rows to a temporary
     file of JSON lines, and reads that.
@@ -139,7 +124,7 @@ class TableCases(CaseFile):
 
     def __init__(self, path: Path, first: int = 1, spill: SpillFile | None = None) -> None:
         self._first = first
-        _, self.notes = read_rows(path, first, largest=_largest(path))
+        _, self.notes = read_rows(path, first)
         super().__init__(path, spill)
 
     def place(self, index: int) -> str:
@@ -158,17 +143,13 @@ class TableCases(CaseFile):
     def _write(self, target: IO[bytes]) -> None:
         encode = msgspec.json.Encoder().encode
         problems = Problems(str(self.path))
-        rows, _ = read_rows(self.path, self._first, largest=_largest(self.path))
+        rows, _ = read_rows(self.path, self._first)
         for where, raw in rows:
             case, wrong = convert(sanitise(raw)[0], Case, where)
             problems.add(*wrong)
             if case is not None and not problems.found:
                 target.write(encode(case) + b"\n")
         problems.check()
-
-
-def _largest(path: Path) -> int:
-    return max(LARGEST_TABLE, MOST_COMPRESSED * path.stat().st_size)
 
 
 def _keys(records: Records) -> list[str]:

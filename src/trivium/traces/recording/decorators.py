@@ -17,6 +17,7 @@ from trivium.traces.recording.collector import CURRENT, start_span
 from trivium.traces.recording.span import LiveSpan, NoSpan, ParentSpan
 from trivium.traces.trace import SpanKind
 
+ArgumentsOf = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -153,7 +154,7 @@ def span(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
 
 
 def _decorated(function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None) -> Any:
-    arguments_of = _arguments(function)
+    arguments_of = arguments_by_name(function)
     if inspect.isasyncgenfunction(function):
         return async_generator(function, kind, name, agent, arguments_of)
     if inspect.isgeneratorfunction(function):
@@ -209,7 +210,7 @@ async def _recorded_await(live: LiveSpan, work: Awaitable[R]) -> R:
         live.close()
 
 
-def _arguments(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
+def arguments_by_name(function: Callable[..., Any]) -> ArgumentsOf:
     """Make a function that names the arguments of a call.
 
     The signature is inspected once for each function, because ``Signature.bind`` is slow.
@@ -267,9 +268,6 @@ class YieldedItems:
             return "".join(self._items) if self._items else None
         left_out = self._count - len(self._items)
         return [*self._items, f"… {left_out:,} more"] if left_out else self._items
-
-
-ArgumentsOf = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
 
 
 def generator(
