@@ -207,26 +207,24 @@ _ONLY_FOR = {
 """Keys of a channel that go with one kind only."""
 
 
-def monitor_problems(settings: MonitorSettings) -> list[Problem]:
-    """List the mistakes in a monitor's settings."""
-    problems = []
+def monitor_problems(settings: MonitorSettings) -> Iterator[Problem]:
+    """Yield the mistakes in a monitor's settings."""
     for figure, thresholds in settings.figures.items():
         if thresholds.critical > thresholds.warning:
             what = f"critical ({thresholds.critical:g}) is above warning ({thresholds.warning:g})"
-            problems.append(Problem(at("monitor.figures", figure), what))
+            yield Problem(at("monitor.figures", figure), what)
     if len(set(settings.by)) < len(settings.by):
-        problems.append(Problem("monitor.by", "names a facet twice"))
+        yield Problem("monitor.by", "names a facet twice")
     for place, rule in enumerate(settings.rules):
         if rule.rate <= settings.sample_rate:
             what = f"found {rule.rate:g}, which does not raise sample_rate ({settings.sample_rate:g})"
-            problems.append(Problem(f"monitor.rules[{place}].rate", what))
+            yield Problem(f"monitor.rules[{place}].rate", what)
     for place, channel in enumerate(settings.alerts.channels):
-        problems += _channel_problems(channel, f"monitor.alerts.channels[{place}]")
+        yield from _channel_problems(channel, f"monitor.alerts.channels[{place}]")
     if settings.events is not None:
-        problems += _address_problems(settings.events, "monitor.events")
+        yield from _address_problems(settings.events, "monitor.events")
         if _holds_key(settings.events):
-            problems.append(Problem("monitor.events", _LITERAL))
-    return problems
+            yield Problem("monitor.events", _LITERAL)
 
 
 def without_channel_secrets(monitor: MonitorSettings | None) -> MonitorSettings | None:
@@ -276,46 +274,46 @@ def _holds_key(address: str) -> bool:
     return mask(bare) != bare or "@" in bare.partition("://")[2].partition("/")[0] or bool(_KEY.search(bare))
 
 
-def _channel_problems(channel: ChannelSettings, where: str) -> list[Problem]:
+def _channel_problems(channel: ChannelSettings, where: str) -> Iterator[Problem]:
     kinds = [kind for kind in KINDS if getattr(channel, kind) is not None]
     if len(kinds) != 1:
         found = f"names {' and '.join(kinds)}" if kinds else "names none"
-        return [Problem(where, f"{found}: expected exactly one of {', '.join(KINDS)}")]
-    problems = [
-        Problem(f"{where}.{key}", f"goes with {kind} only")
-        for key, kind in _ONLY_FOR.items()
-        if getattr(channel, key) and kinds != [kind]
-    ]
-    problems += _secrets_in(channel, where)
+        yield Problem(where, f"{found}: expected exactly one of {', '.join(KINDS)}")
+        return
+    for key, kind in _ONLY_FOR.items():
+        if getattr(channel, key) and kinds != [kind]:
+            yield Problem(f"{where}.{key}", f"goes with {kind} only")
+    yield from _secrets_in(channel, where)
     if channel.webhook is not None:
-        problems += _address_problems(channel.webhook, f"{where}.webhook")
+        yield from _address_problems(channel.webhook, f"{where}.webhook")
     if channel.email is not None:
-        wrong = [each for each in channel.email if not _is_address(each)]
-        problems += [Problem(f"{where}.email", f'"{each}" is no e-mail address') for each in wrong]
-        if not channel.email:
-            problems.append(Problem(f"{where}.email", "names no recipient"))
-        if channel.sender is not None and not _is_address(channel.sender):
-            problems.append(Problem(f"{where}.sender", f'"{channel.sender}" is no e-mail address'))
-        if channel.password is not None and channel.user is None:
-            problems.append(Problem(f"{where}.password", "goes with a user"))
-        if channel.password is not None and channel.encryption == "none":
-            problems.append(Problem(f"{where}.encryption", "a password is never sent unencrypted"))
+        yield from _email_problems(channel, channel.email, where)
     if channel.command is not None and not channel.command:
-        problems.append(Problem(f"{where}.command", "names no program"))
-    return problems
+        yield Problem(f"{where}.command", "names no program")
 
 
-def _address_problems(address: str, where: str) -> list[Problem]:
-    if address.startswith("${"):
-        return []
+def _email_problems(channel: ChannelSettings, recipients: tuple[str, ...], where: str) -> Iterator[Problem]:
+    for each in recipients:
+        if not _is_address(each):
+            yield Problem(f"{where}.email", f'"{each}" is no e-mail address')
+    if not recipients:
+        yield Problem(f"{where}.email", "names no recipient")
+    if channel.sender is not None and not _is_address(channel.sender):
+        yield Problem(f"{where}.sender", f'"{channel.sender}" is no e-mail address')
+    if channel.password is not None and channel.user is None:
+        yield Problem(f"{where}.password", "goes with a user")
+    if channel.password is not None and channel.encryption == "none":
+        yield Problem(f"{where}.encryption", "a password is never sent unencrypted")
+
+
+def _address_problems(address: str, where: str) -> Iterator[Problem]:
     try:
         parts = urlsplit(address)
-        host = parts.hostname
+        known = parts.hostname and parts.scheme in {"http", "https"}
     except ValueError:
-        host = None
-    if not host or parts.scheme not in {"http", "https"}:
-        return [Problem(where, "is no address: expected http://… or https://…, or ${NAME}")]
-    return []
+        known = False
+    if not known and not address.startswith("${"):
+        yield Problem(where, "is no address: expected http://… or https://…, or ${NAME}")
 
 
 def _is_address(text: str) -> bool:

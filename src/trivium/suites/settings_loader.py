@@ -5,6 +5,7 @@ Deprecated keys and metric names are replaced by current ones first.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -108,38 +109,35 @@ def parse_settings(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[P
     if settings is None:
         right = {key: value for key, value in keys.items() if convert({key: value}, Settings)[0] is not None}
         return convert(right, Settings)[0] or Settings(), problems
-    return settings, problems + _semantic_problems(settings)
+    return settings, [*problems, *_semantic_problems(settings)]
 
 
-def _semantic_problems(settings: Settings) -> list[Problem]:
-    """List the mistakes in settings whose types are correct."""
-    problems = _success_problems(settings.success_rule)
-    problems += _gate_problems(settings.gates)
+def _semantic_problems(settings: Settings) -> Iterator[Problem]:
+    """Yield the mistakes in settings whose types are correct."""
+    yield from _success_problems(settings.success_rule)
+    yield from _gate_problems(settings.gates)
     for where, weights in (
         ("similarity", settings.similarity),
         ("composite.weights", settings.composite.weights),
     ):
         if not any(weights.values()):
-            problems.append(Problem(where, "gives no part a weight above 0"))
+            yield Problem(where, "gives no part a weight above 0")
     thresholds = settings.composite.thresholds
     if not thresholds.accept >= thresholds.weak_accept >= thresholds.weak_reject:
-        problems.append(Problem("composite.thresholds", "expected accept ≥ weak_accept ≥ weak_reject"))
+        yield Problem("composite.thresholds", "expected accept ≥ weak_accept ≥ weak_reject")
     if isinstance(settings.agent, AgentSettings):
-        problems += agent_problems(settings.agent)
+        yield from agent_problems(settings.agent)
     if settings.world is not None:
-        problems += world_problems(settings.world)
-    problems += _models_problems(settings)
-    both = set(settings.messages.coordination) & set(settings.messages.productive)
-    problems += [
-        Problem("messages", f'"{word}" is both coordination and productive') for word in sorted(both)
-    ]
+        yield from world_problems(settings.world)
+    yield from _models_problems(settings)
+    for word in sorted(set(settings.messages.coordination) & set(settings.messages.productive)):
+        yield Problem("messages", f'"{word}" is both coordination and productive')
     if settings.monitor is not None:
-        problems += monitor_problems(settings.monitor)
+        yield from monitor_problems(settings.monitor)
     if settings.metrics is not None and not settings.metrics:
-        problems.append(Problem("metrics", "names no metric; leave it out for all that apply"))
+        yield Problem("metrics", "names no metric; leave it out for all that apply")
     if settings.encoder is not None and not settings.encoder.strip():
-        problems.append(Problem("encoder", "is empty, expected the name of an encoder or a folder"))
-    return problems
+        yield Problem("encoder", "is empty, expected the name of an encoder or a folder")
 
 
 def _models_problems(settings: Settings) -> Iterator[Problem]:
@@ -150,46 +148,39 @@ def _models_problems(settings: Settings) -> Iterator[Problem]:
         yield from judge_problems(settings.judge, users=settings.user.model if settings.user else ())
 
 
-def _gate_problems(gates: Mapping[str, Gate]) -> list[Problem]:
-    problems = []
+def _gate_problems(gates: Mapping[str, Gate]) -> Iterator[Problem]:
     for name, gate in gates.items():
         where = at("gates", name)
         if gate.at_least is None and gate.at_most is None:
-            problems.append(Problem(where, "names no threshold: expected at_least or at_most"))
+            yield Problem(where, "names no threshold: expected at_least or at_most")
         elif gate.at_least is not None and gate.at_most is not None and gate.at_least > gate.at_most:
-            problems.append(Problem(where, f"{gate.at_least} to {gate.at_most} holds no value"))
+            yield Problem(where, f"{gate.at_least} to {gate.at_most} holds no value")
         for side, limit in (("at_least", gate.at_least), ("at_most", gate.at_most)):
             if limit is not None and not 0 <= limit <= 1:
-                problems.append(Problem(f"{where}.{side}", f"found {limit:g}, expected a score from 0 to 1"))
-    return problems
+                yield Problem(f"{where}.{side}", f"found {limit:g}, expected a score from 0 to 1")
 
 
-def _success_problems(rule: SuccessRule) -> list[Problem]:
+def _success_problems(rule: SuccessRule) -> Iterator[Problem]:
     criteria = [key for key in CRITERIA if (value := getattr(rule, key)) is not None and value is not False]
-    expected = f"expected one of {', '.join(CRITERIA)}"
-    problems = []
     if len(criteria) != 1 and not ((rule.state or rule.turns) and not criteria):
         found = f"names {' and '.join(criteria)}" if criteria else "names no criterion"
-        problems.append(Problem("success", f"{found}: {expected}"))
+        yield Problem("success", f"{found}: expected one of {', '.join(CRITERIA)}")
     if rule.metric is not None and rule.at_least is None:
-        problems.append(Problem("success", '"at_least" is missing, the threshold of the metric'))
+        yield Problem("success", '"at_least" is missing, the threshold of the metric')
     if rule.metric is None and rule.at_least is not None:
-        problems.append(Problem("success.at_least", "is the threshold of a metric, and no metric is named"))
+        yield Problem("success.at_least", "is the threshold of a metric, and no metric is named")
     if rule.ignore_case is not None and rule.contains is None:
-        problems.append(Problem("success.ignore_case", "goes with success.contains only"))
+        yield Problem("success.ignore_case", "goes with success.contains only")
     if rule.regex is not None:
         import regex
 
         try:
             regex.compile(rule.regex)
         except (regex.error, RecursionError, OverflowError) as wrong:
-            problems.append(
-                Problem("success.regex", f"{describe(rule.regex)} is no regular expression: {wrong}")
-            )
+            yield Problem("success.regex", f"{describe(rule.regex)} is no regular expression: {wrong}")
     if rule.predicate is not None and not _PREDICATE.fullmatch(rule.predicate):
         found = describe(rule.predicate)
-        problems.append(Problem("success.predicate", f"found {found}, expected package.module:function"))
-    return problems
+        yield Problem("success.predicate", f"found {found}, expected package.module:function")
 
 
 ALIASES = {
@@ -302,29 +293,23 @@ _RESERVED_PARAMETERS = frozenset(
 """Request parameters that Trivium sets: the prompt and the response format."""
 
 
-def judge_problems(judge: JudgeSettings, *, users: Sequence[str] = ()) -> list[Problem]:
-    """List the mistakes in the settings of a judge whose types are correct.
+def judge_problems(judge: JudgeSettings, *, users: Sequence[str] = ()) -> Iterator[Problem]:
+    """Yield the mistakes in the settings of a judge whose types are correct.
 
     Args:
         judge: The settings.
         users: Models that play simulated users, which have servers as well.
     """
-    problems = []
     if wrong := step_problem(judge.step):
-        problems.append(Problem("judge.step", wrong))
-    problems += _parameter_problems(judge)
-    named = {
-        *judge.models,
-        *users,
-        *(name for names in judge.models_by_complexity.values() for name in names),
-    }
+        yield Problem("judge.step", wrong)
+    yield from _parameter_problems(judge)
+    named = {*judge.models, *users, *chain.from_iterable(judge.models_by_complexity.values())}
     for name, server in judge.servers.items():
         where = at("judge.servers", name)
         if name not in named:
             hint = suggest(name, named) or " Name a model of judge.models."
-            problems.append(Problem(where, f"no model of this judge has this name.{hint}"))
-        problems += _server_problems(where, server)
-    return problems
+            yield Problem(where, f"no model of this judge has this name.{hint}")
+        yield from _server_problems(where, server)
 
 
 def _parameter_problems(judge: JudgeSettings) -> Iterator[Problem]:

@@ -368,75 +368,6 @@ _TEAMMATE_MESSAGE = re.compile(
 )
 
 
-class Messages:
-    """The messages of a session, in the order of its events.
-
-    Attributes:
-        all: Every message.
-    """
-
-    def __init__(self, agents: SessionAgents) -> None:
-        self._agents = agents
-        self.all: list[Message] = []
-        self._callers: dict[str, Run] = {}
-
-    def called(self, use: ToolUse, run: Run, result: ToolResult | None, time: float | None) -> None:
-        """Add the messages of a call that starts an agent or sends a message."""
-        if use.name in STARTS_AGENTS:
-            self._started(self._agents.runs[use.id], run, result, time)
-        elif use.name == "SendMessage":
-            failed = result is not None and (result.ok is False or result.details.get("success") is False)
-            if not failed:
-                self._sent(dict_(use.input), run, time)
-
-    def _started(self, started: Run, run: Run, result: ToolResult | None, time: float | None) -> None:
-        failed = result is not None and result.ok is False
-        if failed and not started.has_started:
-            return
-        self._callers[started.id] = run
-        self._add(run.name, started.name, "task_request", time, started.input)
-        if result is not None and result.ok and text(result.details, "status") not in IN_BACKGROUND:
-            self._add(started.name, run.name, "result_delivery", result.time, as_value(result.content))
-
-    def _sent(self, given: JsonObject, run: Run, time: float | None) -> None:
-        content = decoded(given.get("content", given.get("message")))
-        kind = text(given, "type") or text(dict_(content), "type") or "message"
-        receiver = text(given, "recipient", "to")
-        everyone = receiver in _EVERYONE or (receiver is None and kind == "broadcast")
-        names = [each.name for each in self._agents.sub_agents()] if everyone else [receiver]
-        if everyone and kind == "message":
-            kind = "broadcast"
-        for name in dict.fromkeys(names):
-            if name is not None and name != run.name:
-                self._add(run.name, name, _MESSAGE_TYPES.get(kind, "coordination"), time, content)
-
-    def received(self, text: str, run: Run, time: float | None) -> None:
-        """Add the messages of teammates that an event holds, with its agent as their receiver."""
-        if "<teammate-message" not in text:
-            return
-        for sender, body in _TEAMMATE_MESSAGE.findall(text):
-            content = decoded(body.strip())
-            kind = "coordination" if isinstance(content, dict) and "type" in content else "data_transfer"
-            if sender != run.name:
-                self._add(sender, run.name, kind, time, content)
-
-    def said(self, prompt: str, time: float | None, *, reply: Span | None) -> None:
-        """Add a prompt of the user, and the last text with which the lead answered it."""
-        lead = self._agents.lead.name
-        self._add(USER, lead, "task_request", time, prompt)
-        if reply is not None:
-            self._add(lead, USER, "result_delivery", reply.end, reply.output)
-
-    def ended(self, run: Run, summary: str | None) -> None:
-        """Add the result of an agent that ended in the background."""
-        caller = self._callers.get(run.id)
-        if caller is not None and run.ok:
-            self._add(run.name, caller.name, "result_delivery", run.end, summary)
-
-    def _add(self, sender: str, receiver: str, type: str, time: float | None, content: Any) -> None:  # noqa: A002
-        self.all.append(Message(sender=sender, receiver=receiver, type=type, time=time, content=content))
-
-
 USER = "user"
 """Sender of the prompts of a session with several of them."""
 
@@ -489,6 +420,15 @@ class _Turn:
         )
 
 
+_COUNTS = ("totalTokens", "totalDurationMs")
+"""Keys of a result of an agent that its run keeps as attributes."""
+
+
+def _is_answer(span: Span) -> bool:
+    """Whether a span is a request in which the lead said something."""
+    return span.kind == "llm" and span.parent == LEAD and bool(span.output)
+
+
 class _Builder:
     """Builds the trace of one session."""
 
@@ -496,7 +436,8 @@ class _Builder:
         self._session = session
         self._problems = list(session.problems)
         self._agents = SessionAgents(session.events)
-        self._messages = Messages(self._agents)
+        self._said: list[Message] = []
+        self._callers: dict[str, Run] = {}
         self._results: dict[str, deque[ToolResult]] = {}
         for event in session.events:
             if event.get("type") in {"user", "assistant"}:
@@ -532,10 +473,10 @@ class _Builder:
         spans = [lead] if self._session.events else []
         spans += [run.span() for run in self._agents.sub_agents()]
         rows = [row.span() if isinstance(row, _Turn) else row for row in self._rows]
-        messages = self._messages.all
+        messages = self._said
         if len(self._prompts) > 1:
             rows = self._with_turns(rows)
-            messages = sorted(messages, key=message_time)
+            messages = sorted(self._said, key=message_time)
             metadata = {**metadata, "people": [USER], "turns": len(self._prompts)}
         return normalise(
             spans + rows,
@@ -554,10 +495,10 @@ class _Builder:
                 msgspec.structs.replace(span, attributes=span.attributes | {TURN: number})
                 for span in rows[begin:end]
             ]
-            said = [
-                span for span in rows[begin:end] if span.kind == "llm" and span.parent == LEAD and span.output
-            ]
-            self._messages.said(prompt, time, reply=said[-1] if said else None)
+            lead, answers = self._agents.lead.name, [span for span in rows[begin:end] if _is_answer(span)]
+            self._add(USER, lead, "task_request", time, prompt)
+            for last in answers[-1:]:
+                self._add(lead, USER, "result_delivery", last.end, last.output)
         return numbered
 
     def _update_times(self, event: JsonObject, run: Run) -> None:
@@ -603,23 +544,45 @@ class _Builder:
             self._open += run is self._agents.lead
             if time is None:  # with times, normalisation reports it
                 self._problems.append(TraceProblem(kind="unfinished", span=span.id, what="it has no result"))
+        failed = result is not None and (result.ok is False or result.details.get("success") is False)
         if use.name in STARTS_AGENTS:
-            self._started(self._agents.runs[use.id], result, time)
-        self._messages.called(use, run, result, time)
+            self._started(self._agents.runs[use.id], run, result, time)
+        elif use.name == "SendMessage" and not failed:
+            self._sent(dict_(use.input), run, time)
 
-    def _started(self, run: Run, result: ToolResult | None, time: float | None) -> None:
+    def _started(self, run: Run, caller: Run, result: ToolResult | None, time: float | None) -> None:
+        """Note the run that a call started, and the messages of the call."""
         run.start = time if run.start is None else run.start
-        if result is None:
-            return
-        if text(result.details, "status") in IN_BACKGROUND:
+        background = result is not None and text(result.details, "status") in IN_BACKGROUND
+        if background:
             run.has_started = True
+        elif result is not None:
+            run.has_started = run.has_started or result.ok is True
+            run.ok, run.end, run.output = result.ok, result.time, as_value(result.content)
+            counted = {key: result.details[key] for key in _COUNTS if key in result.details}
+            run.attributes = (run.attributes or {}) | counted
+        if result is not None and result.ok is False and not run.has_started:
             return
-        run.has_started = run.has_started or result.ok is True
-        run.ok, run.end, run.output = result.ok, result.time, as_value(result.content)
-        counted = {
-            key: result.details[key] for key in ("totalTokens", "totalDurationMs") if key in result.details
-        }
-        run.attributes = (run.attributes or {}) | counted
+        self._callers[run.id] = caller
+        self._add(caller.name, run.name, "task_request", time, run.input)
+        if result is not None and result.ok and not background:
+            self._add(run.name, caller.name, "result_delivery", result.time, run.output)
+
+    def _sent(self, given: JsonObject, run: Run, time: float | None) -> None:
+        """Add a message that an agent sent to another one, or to all."""
+        content = decoded(given.get("content", given.get("message")))
+        kind = text(given, "type") or text(dict_(content), "type") or "message"
+        receiver = text(given, "recipient", "to")
+        everyone = receiver in _EVERYONE or (receiver is None and kind == "broadcast")
+        names = [each.name for each in self._agents.sub_agents()] if everyone else [receiver]
+        if everyone and kind == "message":
+            kind = "broadcast"
+        for name in dict.fromkeys(names):
+            if name is not None and name != run.name:
+                self._add(run.name, name, _MESSAGE_TYPES.get(kind, "coordination"), time, content)
+
+    def _add(self, sender: str, receiver: str, type: str, time: float | None, content: Any) -> None:  # noqa: A002
+        self._said.append(Message(sender=sender, receiver=receiver, type=type, time=time, content=content))
 
     def _user(self, event: JsonObject, run: Run) -> None:
         if was_interrupted(event):
@@ -630,7 +593,11 @@ class _Builder:
             run.input = event_text
         if plain and run is self._agents.lead and not was_interrupted(event) and not _MADE.match(event_text):
             self._prompts.append((len(self._rows), event_text, time_of(event)))
-        self._messages.received(event_text, run, time_of(event))
+        for sender, body in _TEAMMATE_MESSAGE.findall(event_text):
+            content = decoded(body.strip())
+            kind = "coordination" if isinstance(content, dict) and "type" in content else "data_transfer"
+            if sender != run.name:
+                self._add(sender, run.name, kind, time_of(event), content)
 
     def _delta(self, event: JsonObject) -> None:
         """Read the token count at the end of a turn; only streams with partial messages have it."""
@@ -654,7 +621,9 @@ class _Builder:
                 {"completed": True, "failed": False}.get(status),
                 time_of(event),
             )
-            self._messages.ended(run, text(event, "summary"))
+            caller = self._callers.get(run.id)
+            if caller is not None and run.ok:
+                self._add(run.name, caller.name, "result_delivery", run.end, text(event, "summary"))
 
 
 def totals_of(events: Sequence[JsonObject], lead: Run, *, unanswered: int) -> JsonObject:
