@@ -6,12 +6,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from trivium.store.live_records import room
-from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace
 from trivium.traces.recording.collector import send_to
 from trivium.traces.recording.config import Recording, recording
-from trivium.traces.recording.span import Content, LiveSpan, ParentSpan, with_decoded_values
-from trivium.traces.trace import Message, Trace, cut_trace
+from trivium.traces.recording.span import Content, LiveSpan, ParentSpan, decoded
+from trivium.traces.trace import RecordedLine, Trace, cut_trace
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -112,23 +111,14 @@ class TraceSink:
     def write(self, span: LiveSpan) -> None:
         """Do nothing: a trace is written when its root ends."""
 
-    def message_sent(
-        self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
-    ) -> None:
+    def message_sent(self, message: RecordedLine, span: ParentSpan | None) -> None:
         """Keep a message."""
-        self._traces.add(trace_id, (message, tuple(as_text)))
+        self._traces.add(message.trace_id, message)
 
 
-def _trace_of(trace_id: str, items: Sequence[Any]) -> Trace:
-    as_text: list[str] = []
-    spans, messages = [], []
-    for item in items:
-        if isinstance(item, LiveSpan):
-            spans.append(with_decoded_values(item.record(as_text)))
-        else:
-            messages.append(item[0])
-            as_text += item[1]
-    return merged_trace(spans, messages, [], trace_id=trace_id, problems=list(recorded_as_text(as_text)))
+def _trace_of(trace_id: str, items: Sequence[LiveSpan | RecordedLine]) -> Trace:
+    lines = [decoded(item.line() if isinstance(item, LiveSpan) else item) for item in items]
+    return merged_trace(lines, [], trace_id=trace_id)
 
 
 class MonitorSpanProcessor:

@@ -255,17 +255,3 @@ def _fill_agents(spans: list[Span], delegated: list[tuple[str, Span]]) -> tuple[
             result[index] = _replace(span, agent=caller)
         callers[span.id] = caller
     return tuple(result)
-
-
-def recorded_as_text(types: Iterable[str]) -> list[TraceProblem]:
-    """The problem that some values were recorded as text; an empty list if none were."""
-    counts = Counter(types)
-    if not counts:
-        return []
-    number = counts.total()
-    named = ", ".join(f"{count:,} {name}" for name, count in counts.most_common(5))
-    more = f" and {len(counts) - 5:,} other types" if len(counts) > 5 else ""
-    what = (
-        f"{number:,} value{'s' if number > 1 else ''} that JSON does not have recorded as text: {named}{more}"
-    )
-    return [TraceProblem(kind="recorded_as_text", what=what)]

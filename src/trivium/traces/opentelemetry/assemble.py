@@ -5,7 +5,7 @@ recorded.
 """
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
 from datetime import UTC, datetime
 
@@ -41,6 +41,7 @@ from trivium.traces.trace import (
     REMOTE,
     SETS_UP,
     Message,
+    RecordedLine,
     Span,
     Trace,
     TraceProblem,
@@ -394,8 +395,7 @@ def trace_ids(otel_spans: Sequence[RecordedSpan]) -> list[str]:
 
 
 def merged_trace(
-    own: Iterable[Span],
-    messages: Iterable[Message],
+    lines: Sequence[RecordedLine],
     otel_spans: Sequence[RecordedSpan],
     *,
     trace_id: str,
@@ -406,13 +406,14 @@ def merged_trace(
     Work that both recorded, such as a decorated function that is also a framework's tool, is one call.
 
     Args:
-        own: Spans that ``trivium.trace`` recorded, their times in seconds since 1970.
-        messages: Messages that ``trivium.trace`` recorded.
+        lines: Spans and messages that ``trivium.trace`` recorded, their times in seconds since 1970.
         otel_spans: Spans of OpenTelemetry.
         trace_id: Id of the trace.
         problems: Problems of the trace so far.
     """
-    spans, all_messages, all_problems = list(own), list(messages), list(problems)
+    spans = [line.span for line in lines if line.span is not None]
+    all_messages = [line.message for line in lines if line.message is not None]
+    all_problems = [*problems, *_recorded_as_text(name for line in lines for name in line.as_text)]
     recorders = {"trivium"} if any(span.kind == "agent" for span in spans) else set()
     own_ids = {span.id for span in spans}
     own_calls = any(span.kind == "tool" for span in spans)
@@ -434,6 +435,20 @@ def merged_trace(
     return normalise(
         spans, all_messages, trace_id=trace_id, problems=all_problems, metadata=metadata, nested="unstated"
     )
+
+
+def _recorded_as_text(types: Iterable[str]) -> list[TraceProblem]:
+    """The problem that some values were recorded as text; an empty list if none were."""
+    counts = Counter(types)
+    if not counts:
+        return []
+    number = counts.total()
+    named = ", ".join(f"{count:,} {name}" for name, count in counts.most_common(5))
+    more = f" and {len(counts) - 5:,} other types" if len(counts) > 5 else ""
+    what = (
+        f"{number:,} value{'s' if number > 1 else ''} that JSON does not have recorded as text: {named}{more}"
+    )
+    return [TraceProblem(kind="recorded_as_text", what=what)]
 
 
 def _parent_link(span: RecordedSpan) -> tuple[str, str] | None:

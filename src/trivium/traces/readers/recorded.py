@@ -10,13 +10,12 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, TraceError
-from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace, trace_ids, traces_of
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.readers import RECORDED_OTEL
 from trivium.traces.readers.json_input import content_of, parse_documents, read_complete_lines, with_problems
 from trivium.traces.readers.otlp.json import spans_of_json
-from trivium.traces.trace import Message, RecordedLine, Span, Trace, TraceProblem, interactions
+from trivium.traces.trace import RecordedLine, Trace, TraceProblem, interactions
 from trivium.values import resolved
 
 _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
@@ -24,66 +23,26 @@ _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
 
 resolved(RecordedLine)
 
+Contents = tuple[list[RecordedLine], list[RecordedSpan], list[TraceProblem]]
+"""Lines of ``trivium.trace``, spans of OpenTelemetry, and a problem for each truncated line."""
 
-class TraceContents:
-    """The lines of one trace.
 
-    Lines with equal id, name and start are one span; the line with an end counts.
+def _once(lines: Iterable[RecordedLine]) -> list[RecordedLine]:
+    """Spans, then messages; of lines with equal id, name and start the one with an end counts.
 
-    Attributes:
-        otel_spans: Spans of OpenTelemetry.
-        problems: A problem for each truncated line.
+    A span that was written open and then ended keeps its first place.
     """
-
-    def __init__(self) -> None:
-        self._lines: dict[tuple[str, str, float | None], RecordedLine] = {}
-        self._messages: list[RecordedLine] = []
-        self.otel_spans: list[RecordedSpan] = []
-        self.problems: list[TraceProblem] = []
-
-    def add(self, line: RecordedLine) -> None:
-        """Add a line."""
+    spans: dict[tuple[str, str, float | None], RecordedLine] = {}
+    messages = []
+    for line in lines:
         if line.span is not None:
             key = (line.span.id, line.span.name, line.span.start)
-            before = self._lines.get(key)
+            before = spans.get(key)
             if before is None or before.span is None or before.span.end is None:
-                # A span that was written open and then ended keeps its first place.
-                self._lines[key] = line
+                spans[key] = line
         if line.message is not None:
-            self._messages.append(line)
-
-    @property
-    def lines(self) -> list[RecordedLine]:
-        """All lines that count."""
-        return [*self._lines.values(), *self._messages]
-
-    @property
-    def spans(self) -> list[Span]:
-        """Spans of ``trivium.trace``, in the order in which they were first written."""
-        return [line.span for line in self._lines.values() if line.span is not None]
-
-    @property
-    def messages(self) -> list[Message]:
-        """The messages."""
-        return [line.message for line in self._messages if line.message is not None]
-
-    @property
-    def as_text(self) -> list[str]:
-        """Types of the values that were recorded as text."""
-        return [name for line in self.lines for name in line.as_text]
-
-    def trace(self, trace_id: str) -> Trace:
-        """Build the trace; one with OpenTelemetry spans only is read like an OTLP file."""
-        if not self.lines:
-            (trace,) = traces_of(self.otel_spans)
-            return trace
-        return merged_trace(
-            self.spans,
-            self.messages,
-            self.otel_spans,
-            trace_id=trace_id,
-            problems=recorded_as_text(self.as_text),
-        )
+            messages.append(msgspec.structs.replace(line, span=None) if line.span is not None else line)
+    return [*spans.values(), *messages]
 
 
 def opens(_path: Path, head: bytes) -> bool:
@@ -106,7 +65,7 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     Raises:
         TraceError: If a line is not a recorded one.
     """
-    return [each.trace(trace_id) for trace_id, each in _by_trace(_lines(documents, source)).items()]
+    return _traces(_lines(documents, source), [])
 
 
 def _lines(documents: Sequence[Any], source: str) -> Iterator[RecordedLine]:
@@ -117,11 +76,17 @@ def _lines(documents: Sequence[Any], source: str) -> Iterator[RecordedLine]:
             raise TraceError(source, Problem(f"line {number}", str(error).replace("`", '"'))) from None
 
 
-def _by_trace(lines: Iterable[RecordedLine]) -> dict[str, TraceContents]:
-    by_trace: dict[str, TraceContents] = defaultdict(TraceContents)
+def _traces(lines: Iterable[RecordedLine], otel_spans: Sequence[RecordedSpan]) -> list[Trace]:
+    """The traces, in the order in which they begin; one without lines is read like an OTLP file."""
+    by_trace: dict[str, tuple[list[RecordedLine], list[RecordedSpan]]] = defaultdict(lambda: ([], []))
     for line in lines:
-        by_trace[line.trace_id].add(line)
-    return by_trace
+        by_trace[line.trace_id][0].append(line)
+    for trace_id, span in zip(trace_ids(otel_spans), otel_spans, strict=True):
+        by_trace[trace_id][1].append(span)
+    return [
+        merged_trace(_once(own), spans, trace_id=trace_id) if own else traces_of(spans)[0]
+        for trace_id, (own, spans) in by_trace.items()
+    ]
 
 
 def read_file(path: Path) -> list[Trace]:
@@ -138,26 +103,16 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
         paths: Files of spans of ``trivium.trace``, and of spans of OpenTelemetry, which their names tell.
     """
     lines, spans, problems = _contents(paths)
-    by_trace = _by_trace(lines)
-    for trace_id, span in zip(trace_ids(spans), spans, strict=True):
-        by_trace[trace_id].otel_spans.append(span)
-    traces = interactions(each.trace(trace_id) for trace_id, each in by_trace.items())
-    return with_problems(traces, problems)
+    return with_problems(interactions(_traces(lines, spans)), problems)
 
 
-def contents_of_folder(folder: Path) -> TraceContents:
+def contents_of_folder(folder: Path) -> Contents:
     """Read a folder that holds one trace."""
-    together = TraceContents()
-    lines, together.otel_spans, together.problems = _contents(sorted(folder.glob("*.jsonl")))
-    for line in lines:
-        together.add(line)
-    return together
+    lines, spans, problems = _contents(sorted(folder.glob("*.jsonl")))
+    return _once(lines), spans, problems
 
 
-def _contents(
-    paths: Sequence[Path],
-) -> tuple[list[RecordedLine], list[RecordedSpan], list[TraceProblem]]:
-    """All lines and all spans of files, and a problem for each truncated line."""
+def _contents(paths: Sequence[Path]) -> Contents:
     lines: list[RecordedLine] = []
     spans: list[RecordedSpan] = []
     problems: list[TraceProblem] = []

@@ -23,7 +23,6 @@ import msgspec
 
 from trivium.any_object import plain_text
 from trivium.errors import InputError
-from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import merged_trace
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import FileSink
@@ -33,10 +32,9 @@ from trivium.traces.recording.span import (
     ParentSpan,
     Sink,
     TraceRecorder,
-    plain,
-    with_decoded_values,
+    decoded,
 )
-from trivium.traces.trace import Message, SpanKind, Trace, TraceProblem
+from trivium.traces.trace import Message, RecordedLine, SpanKind, Trace, TraceProblem
 
 if TYPE_CHECKING:
     from trivium.traces.opentelemetry.semconv import RecordedSpan
@@ -75,9 +73,7 @@ class Collector:
         self.content = Content(self.recording.patterns) if self.recording.content else None
         self.recorder = TraceRecorder(self, os.urandom(16).hex())
         self.otel_spans: list[Any] = []
-        self._spans: list[LiveSpan] = []
-        self._messages: list[Message] = []
-        self._as_text: list[str] = []
+        self._items: list[LiveSpan | RecordedLine] = []
         self._process = os.getpid()
         # The first child process that records something creates it; the name cannot be guessed.
         self._folder = Path(gettempdir()) / f"trivium-{os.urandom(16).hex()}"
@@ -87,7 +83,7 @@ class Collector:
     def started(self, span: LiveSpan) -> None:
         """Collect a span when it starts, so that one that never ends is included."""
         if not self.is_forked_child:
-            self._spans.append(span)
+            self._items.append(span)
 
     def ended(self, span: LiveSpan) -> None:
         """In a child process, write the span to a file that the process of the block reads."""
@@ -99,15 +95,12 @@ class Collector:
         if self.is_forked_child:
             self._child_sink().write(span)
 
-    def message_sent(
-        self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
-    ) -> None:
+    def message_sent(self, message: RecordedLine, span: ParentSpan | None) -> None:
         """Collect a message."""
         if self.is_forked_child:
-            self._child_sink().message_sent(trace_id, message, span, as_text)
-            return
-        self._as_text += as_text
-        self._messages.append(msgspec.structs.replace(message, content=plain(message.content)))
+            self._child_sink().message_sent(message, span)
+        else:
+            self._items.append(message)
 
     @property
     def is_forked_child(self) -> bool:
@@ -126,9 +119,7 @@ class Collector:
     @property
     def trace(self) -> Trace | None:
         """The normalised trace of everything recorded so far; None when nothing was."""
-        as_text = list(self._as_text)
-        spans = [with_decoded_values(span.record(as_text)) for span in list(self._spans)]
-        messages = list(self._messages)
+        lines = [decoded(item.line() if isinstance(item, LiveSpan) else item) for item in list(self._items)]
         problems: list[TraceProblem] = []
         otel_spans: list[RecordedSpan] = []
         if self.otel_spans:
@@ -136,25 +127,17 @@ class Collector:
         if self._folder.exists():
             from trivium.traces.readers.recorded import contents_of_folder
 
-            children = contents_of_folder(self._folder)
-            known = {span.id for span in spans}
-            spans += [span for span in children.spans if span.id not in known]
-            messages += children.messages
-            as_text += children.as_text
-            otel_spans += children.otel_spans
-            problems += children.problems
-        if not spans and not messages and not otel_spans:
+            known = {line.span.id for line in lines if line.span is not None}
+            children, their_spans, problems = contents_of_folder(self._folder)
+            lines += [line for line in children if line.span is None or line.span.id not in known]
+            otel_spans += their_spans
+        if not lines and not otel_spans:
             return None
         # A parent outside of the block is not part of this trace.
         inside = {span.id for span in otel_spans}
-        otel_spans = [
-            span
-            if span.parent is None or span.parent in inside
-            else msgspec.structs.replace(span, parent=None)
-            for span in otel_spans
-        ]
-        problems += recorded_as_text(as_text)
-        return merged_trace(spans, messages, otel_spans, trace_id=self.recorder.trace_id, problems=problems)
+        for span in otel_spans:
+            span.parent = span.parent if span.parent in inside else None
+        return merged_trace(lines, otel_spans, trace_id=self.recorder.trace_id, problems=problems)
 
 
 def _remove(folder: Path, process: int) -> None:
@@ -287,19 +270,15 @@ def message(
         raise InputError("sender", "is missing, and there is no current agent to use instead")
     masking = recorder.sink.content
     as_text: list[str] = []
-    recorded_content = None if masking is None else masking.value(content, as_text)
-    recorder.sink.message_sent(
-        recorder.trace_id,
-        Message(
-            sender=known_sender,
-            receiver=plain_text(receiver),
-            type=plain_text(type),
-            time=time(),
-            content=recorded_content,
-        ),
-        span,
-        as_text,
+    made = Message(
+        sender=known_sender,
+        receiver=plain_text(receiver),
+        type=plain_text(type),
+        time=time(),
+        content=None if masking is None else masking.value(content, as_text),
     )
+    line = RecordedLine(trace_id=recorder.trace_id, message=made, as_text=tuple(as_text))
+    recorder.sink.message_sent(line, span)
 
 
 class RemoteParent(NamedTuple):

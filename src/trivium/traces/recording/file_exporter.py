@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from time import gmtime, monotonic, strftime
 
@@ -13,7 +12,7 @@ import msgspec
 from trivium.processes import after_fork
 from trivium.traces.recording.config import Recording
 from trivium.traces.recording.span import Content, LiveSpan, ParentSpan, write_open_parents
-from trivium.traces.trace import Message, RecordedLine
+from trivium.traces.trace import RecordedLine
 
 log = logging.getLogger(__name__)
 
@@ -118,18 +117,14 @@ class FileSink:
         span.is_written = True
         self.write(span)
 
-    def message_sent(
-        self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
-    ) -> None:
+    def message_sent(self, message: RecordedLine, span: ParentSpan | None) -> None:
         """Write the message."""
         write_open_parents(span)
-        self._write(RecordedLine(trace_id=trace_id, message=message, as_text=tuple(as_text)))
+        self._write(message)
 
     def write(self, span: LiveSpan) -> None:
         """Write the span as it is."""
-        as_text: list[str] = []
-        record = span.record(as_text)
-        self._write(RecordedLine(trace_id=span.recorder.trace_id, span=record, as_text=tuple(as_text)))
+        self._write(span.line())
 
     def _write(self, line: RecordedLine) -> None:
         try:

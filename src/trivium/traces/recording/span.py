@@ -18,7 +18,7 @@ from trivium.masking import MASK, Masker
 from trivium.processes import after_fork
 from trivium.traces.readers.json_input import DETAIL_KEYS, USAGE_KEYS, read_usage
 from trivium.traces.recording.config import Recording
-from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
+from trivium.traces.trace import RecordedLine, Span, SpanKind, SpanUsage
 from trivium.values import amount, count
 
 _PLAIN = frozenset({float, bool, type(None)})
@@ -162,10 +162,8 @@ class Sink(Protocol):
         """Write a span as it is now."""
         ...
 
-    def message_sent(
-        self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
-    ) -> None:
-        """A message was sent within a span; ``as_text`` names the types of values recorded as text."""
+    def message_sent(self, message: RecordedLine, span: ParentSpan | None) -> None:
+        """A message was sent within a span."""
         ...
 
 
@@ -325,13 +323,9 @@ class LiveSpan(NoSpan):
         """Write it as it is now."""
         self.recorder.sink.write(self)
 
-    def record(self, as_text: list[str]) -> Span:
-        """The span as it is stored in files.
-
-        Args:
-            as_text: Receives the type name of each value that is recorded as text.
-        """
-        as_text += self._as_text
+    def line(self) -> RecordedLine:
+        """The span as it is stored in files."""
+        as_text = list(self._as_text)
         content = self.recorder.sink.content
         attributes = self._attributes
         if self._error is not None:
@@ -342,7 +336,7 @@ class LiveSpan(NoSpan):
         output = None
         if self.output is not _UNSET and content is not None:
             output = content.value(self.output, as_text)
-        return Span(
+        span = Span(
             id=self.id,
             kind=self.kind,
             name=self.name,
@@ -358,6 +352,7 @@ class LiveSpan(NoSpan):
             if attributes
             else {},
         )
+        return RecordedLine(trace_id=self.trace_id, span=span, as_text=tuple(as_text))
 
 
 _RECORDED_WITHOUT_CONTENT = frozenset({"error", "context", "handoff", "retrieval", "reranking"})
@@ -421,16 +416,19 @@ def _money(given: Any) -> float | None:
         return None
 
 
-def with_decoded_values(span: Span) -> Span:
-    """Decode the JSON values of a span, as traces in memory hold them."""
-    return msgspec.structs.replace(
-        span,
-        input=plain(span.input),
-        output=plain(span.output),
-        attributes={key: plain(value) for key, value in span.attributes.items()},
-    )
+def decoded(line: RecordedLine) -> RecordedLine:
+    """Decode the JSON values of a span or a message, as traces in memory hold them."""
+    if (message := line.message) is not None:
+        message = msgspec.structs.replace(message, content=_plain(message.content))
+    if (span := line.span) is not None:
+        span = msgspec.structs.replace(
+            span,
+            input=_plain(span.input),
+            output=_plain(span.output),
+            attributes={key: _plain(value) for key, value in span.attributes.items()},
+        )
+    return msgspec.structs.replace(line, span=span, message=message)
 
 
-def plain(value: Any) -> Any:
-    """Decode a recorded value."""
+def _plain(value: Any) -> Any:
     return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
