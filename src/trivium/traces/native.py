@@ -10,7 +10,6 @@ from trivium.records.validation import convert
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import strict_value
 from trivium.traces.trace import Trace
-from trivium.values import is_number
 
 _DECODER = msgspec.json.Decoder(Trace)
 
@@ -34,7 +33,9 @@ def native_trace(value: Any, *, source: str = "", where: str = "") -> Trace:
         return _normalised(msgspec.convert(value, Trace))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # read again below, to list every mistake
-    return _normalised(_read_all_mistakes(_plain(value, source, where), source, where))
+    trace, problems = convert(_plain(value, source, where), Trace, f"{where}:" if where else "")
+    raise_problems(problems, source, TraceError)
+    return _normalised(cast("Trace", trace))
 
 
 def _normalised(trace: Trace) -> Trace:
@@ -54,28 +55,6 @@ def _plain(value: Any, source: str, where: str) -> Any:
         return strict_value(bytes(value), where, source)
     except msgspec.DecodeError as error:
         raise TraceError(source, Problem(where, f"not valid JSON: {error}")) from error
-
-
-def _read_all_mistakes(value: Any, source: str, where: str) -> Trace:
-    """Read a trace whose ids may be numbers, which become text, and find every mistake."""
-    if isinstance(value, dict):
-        value = value | {"trace_id": _text(value.get("trace_id")) or ""}
-        if isinstance(value.get("spans"), list | tuple):
-            value["spans"] = list(map(_with_text_ids, value["spans"]))
-    trace, problems = convert(value, Trace, f"{where}:" if where else "")
-    raise_problems(problems, source, TraceError)
-    return cast("Trace", trace)
-
-
-def _with_text_ids(span: Any) -> Any:
-    if not isinstance(span, dict):
-        return span
-    return span | {key: _text(span[key]) for key in ("id", "parent") if key in span}
-
-
-def _text(value: Any) -> Any:
-    """An id as text: numbers keep their decimal form."""
-    return str(value) if is_number(value) else value
 
 
 def sniff(document: Any) -> bool:

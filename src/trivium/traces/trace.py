@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ V = TypeVar("V")
 R = TypeVar("R", "Span", "Message")
 
 SpanKind = Literal["agent", "tool", "llm", "other"]
+
+TextId = Annotated[str, msgspec.Meta(extra={"also": "number"})]
+"""An id; a file may have a number instead, which becomes its decimal text."""
 
 RECORDERS = "recorders"
 """Key in a trace's metadata: the instrumentations that recorded its agents."""
@@ -92,10 +95,10 @@ class Span(
             ``reranking``, which is true for one that selects them among those retrieved before.
     """
 
-    id: str
+    id: TextId
     kind: SpanKind
     name: str
-    parent: str | None = None
+    parent: TextId | None = None
     agent: str | None = None
     start: float | None = None
     end: float | None = None
@@ -170,7 +173,7 @@ class Trace(
     the same work differently.
     """
 
-    trace_id: str = ""
+    trace_id: TextId = ""
     spans: tuple[Span, ...] = ()
     messages: tuple[Message, ...] = ()
     problems: tuple[TraceProblem, ...] = ()

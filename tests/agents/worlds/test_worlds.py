@@ -363,7 +363,7 @@ def test_of_two_at_once_both_are_told(tmp_path):
     claim = shared.claim("a", OPEN, first)
     with pytest.raises(AgentFailure, match=r"gave b the same list \(b\) that a got: it must make"):
         shared.claim("b", {"b": OPEN["a"]["kept"]}, second)
-    assert shared.shared_with(claim) == "b got the same list (b)"
+    assert claim.spoiled == "b got the same list (b)"
     shared.release(claim)
     folder = shared.claim("a", tmp_path, first)
     with pytest.raises(AgentFailure, match="gave b the same folder that a got"):

@@ -25,7 +25,7 @@ from trivium.agents.failures import reason
 from trivium.agents.invoke import attempt_seed
 from trivium.agents.loading import load_object
 from trivium.agents.worlds.mocks import Mocks
-from trivium.agents.worlds.sharing import SharedStates
+from trivium.agents.worlds.sharing import Claim, SharedStates
 from trivium.agents.worlds.watch import Watch
 from trivium.agents.worlds.world import Tool, World, named_tools, with_state
 from trivium.errors import AgentError
@@ -56,7 +56,7 @@ class OpenWorld(msgspec.Struct, frozen=True):
         folder: The temporary folder of the attempt, if it has one.
         close: Closes what the factory opened.
         mocked: Counts of calls that were mocked.
-        claim: Number under which its state is known.
+        claim: Its state; None of a built-in one, which is a copy.
     """
 
     request: Request
@@ -66,7 +66,7 @@ class OpenWorld(msgspec.Struct, frozen=True):
     folder: Path | None
     close: Callable[[], None]
     mocked: Counter[str]
-    claim: int
+    claim: Claim | None
 
 
 class Worlds:
@@ -135,8 +135,8 @@ class Worlds:
             WorldFailure: If the state cannot be looked at in time, or another attempt got it, too.
         """
         record = await self._within(lambda: opened.watch.ended(case), "could not be looked at")
-        if (other := self._shared.shared_with(opened.claim)) is not None:
-            raise WorldFailure(f"the world {self.name} is shared: {other}")
+        if opened.claim is not None and opened.claim.spoiled is not None:
+            raise WorldFailure(f"the world {self.name} is shared: {opened.claim.spoiled}")
         return msgspec.structs.replace(record, mocked=dict(opened.mocked))
 
     async def look(self, look: Callable[[], T]) -> T:
@@ -179,7 +179,7 @@ class Worlds:
         name = f'case "{request.case.id}", repeat {request.repeat}{" (expected calls)" if expected else ""}'
         folder = self._new_folder() if self._needs_folder() else None
         close: Callable[[], None] = _nothing
-        claim = 0  # built-in states are copies
+        claim = None
         try:
             made, close = self._state(request, folder)
             world = (
@@ -282,7 +282,8 @@ class Worlds:
         return copied
 
     def _closed(self, opened: OpenWorld) -> None:
-        self._shared.release(opened.claim)
+        if opened.claim is not None:
+            self._shared.release(opened.claim)
         try:
             opened.close()
         finally:

@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence, MutableSet
+from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence
 from enum import Enum
 from pathlib import Path
 from threading import Lock
@@ -43,30 +43,34 @@ _IMMUTABLE = (
 )
 
 
-class SharedStates:
-    """Knows the mutable parts of the states in use, and of the last ones that were closed.
+class Claim:
+    """The state of an attempt.
 
-    Parts are told apart by their identity, which is certain while the states are held.
+    Attributes:
+        spoiled: Who else got it; None if nobody did.
     """
+
+    def __init__(self, name: str, keys: Sequence[object], state: Any) -> None:
+        self.name, self.keys = name, keys
+        self.spoiled: str | None = None
+        self._state = state  # held, because its parts are told apart by their identity
+
+
+class SharedStates:
+    """Knows the mutable parts of the states in use, and of the last ones that were closed."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._claims = 0
-        self._owners: dict[object, int] = {}
-        self._held: dict[int, tuple[str, list[object], Any]] = {}
-        self._closed: deque[int] = deque()
-        self._spoiled: dict[int, str] = {}
+        self._owners: dict[object, Claim] = {}
+        self._closed: deque[Claim] = deque()
 
-    def claim(self, name: str, state: Any, case: Case) -> int:
+    def claim(self, name: str, state: Any, case: Case) -> Claim:
         """Note the state of an attempt.
 
         Args:
             name: The attempt.
             state: Its state.
             case: Its case, whose own parts may not be changed either.
-
-        Returns:
-            The number of the claim.
 
         Raises:
             AgentFailure: If another attempt, or the case, has a part of it.
@@ -78,37 +82,26 @@ class SharedStates:
                 what = f"the same {kind}{f' ({where})' if where else ''}"
                 other = self._owners.get(key)
                 if other is not None:
-                    self._spoiled[other] = f"{name} got {what}"
+                    other.spoiled = f"{name} got {what}"
                 if other is not None or key in of_case:
-                    owner = "its case has" if other is None else f"{self._held[other][0]} got"
+                    owner = "its case has" if other is None else f"{other.name} got"
                     raise AgentFailure(f"the factory gave {name} {what} that {owner}: {REMEDY}")
-            self._claims += 1
-            keys = [key for key, _, _ in parts]
-            self._held[self._claims] = (name, keys, state)
-            self._owners.update(dict.fromkeys(keys, self._claims))
-            return self._claims
+            claim = Claim(name, [key for key, _, _ in parts], state)
+            self._owners.update(dict.fromkeys(claim.keys, claim))
+            return claim
 
-    def shared_with(self, claim: int) -> str | None:
-        """Who else got a state; None if nobody did."""
-        with self._lock:
-            return self._spoiled.get(claim)
-
-    def release(self, claim: int) -> None:
+    def release(self, claim: Claim) -> None:
         """Note that a state is closed; of the closed ones the last are still compared."""
         with self._lock:
-            _, keys, _ = self._held.get(claim, ("", [], None))
-            for key in keys:
-                if isinstance(key, str):  # the same file may be made anew
-                    self._owners.pop(key, None)
+            self._forget(claim, [key for key in claim.keys if isinstance(key, str)])  # a file is made anew
             self._closed.append(claim)
             while len(self._closed) > REMEMBERED:
-                self._forget(self._closed.popleft())
+                oldest = self._closed.popleft()
+                self._forget(oldest, oldest.keys)
 
-    def _forget(self, claim: int) -> None:
-        _, keys, _ = self._held.pop(claim, ("", [], None))
-        self._spoiled.pop(claim, None)
+    def _forget(self, claim: Claim, keys: Sequence[object]) -> None:
         for key in keys:
-            if self._owners.get(key) == claim:
+            if self._owners.get(key) is claim:
                 del self._owners[key]
 
 
