@@ -5,6 +5,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from math import isfinite, nan
+from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -59,13 +60,12 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         groups: The group of each item; the ids include groups without items.
         failed: Ids of the groups whose run failed.
         names: Name of each item within its group.
-        word: Unit of ``numbers``: ``line`` or ``row``; empty if the source has neither.
+        files: Where the items come from, in order.
         numbers: Number of the line or row of each item, shape (n,).
         pred: Predictions, shape (n,); NaN for an abstention.
         gt: Truths, shape (n,).
         confidence: Stated confidences, shape (n,); NaN if none is stated.
         signals: The signals of each item.
-        files: If the items lie in several files, each with the row of its first item.
         scale: Lowest and highest value of pred and gt, if the source declares them.
         weights: How many times each item counts, shape (n,), above 0, for labels asked for actively; None if
             each counts once.
@@ -84,13 +84,12 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     groups: Groups
     failed: tuple[str, ...]
     names: "PackedTexts"
-    word: str
+    files: tuple["File", ...]
     numbers: npt.NDArray[np.int64]
     pred: Floats
     gt: Floats
     confidence: Floats
     signals: SignalColumns
-    files: "SourceFiles | None" = None
     scale: tuple[float, float] | None = None
     weights: Floats | None = None
     at_random: npt.NDArray[np.bool_] | None = None
@@ -143,29 +142,19 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def name(self, row: int) -> str:
         """Return the name of an item for messages: source, line, group and item."""
-        path, word = (self.origin.path, self.word) if self.files is None else self.files.of(row)
+        path, word, _ = file_of(self.files, row)
         where = f"{word} {self.numbers[row]}" if word else ""
         group = self.groups.ids[self.groups.codes[row]]
         return f"{path}: {_called(where, group, self.names[row])}"
 
 
-class SourceFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that a table was read from, in order.
+File = tuple[str, str, int]
+"""A file of items: its name, the unit of its numbers (``line`` or ``row``, or empty) and its first row."""
 
-    Attributes:
-        paths: The files.
-        words: Unit of their numbers, ``line`` or ``row``.
-        firsts: Row of the first item of each.
-    """
 
-    paths: tuple[str, ...]
-    words: tuple[str, ...]
-    firsts: tuple[int, ...]
-
-    def of(self, row: int) -> tuple[str, str]:
-        """Return the file of an item, and the unit of its number there."""
-        place = bisect_right(self.firsts, row) - 1
-        return self.paths[place], self.words[place]
+def file_of(files: Sequence[File], row: int) -> File:
+    """The file of a row."""
+    return files[bisect_right(files, row, key=itemgetter(2)) - 1]
 
 
 class _GroupNames(Sequence[str]):
@@ -219,7 +208,6 @@ class TableBuilder:
 
     def __init__(self, origin: Origin, *, word: str = "", scale: tuple[float, float] | None = None) -> None:
         self._origin = origin
-        self._word = word
         self._scale = scale
         self._codes: dict[str, int] = {}
         self._failed: dict[str, tuple[int, int]] = {}
@@ -232,12 +220,13 @@ class TableBuilder:
         self._source, self._found = origin.path, 0
         self._problems: list[Problem] = []
         self._alike: dict[str, int] = {}
-        self._files: list[tuple[str, str, int]] = []
+        self._files: list[File] = [(origin.path, word, 0)]
 
     def begin_file(self, path: str, word: str) -> None:
         """Begin a file: messages name it for what is added from now on; ``word`` is the unit of numbers."""
+        if self._source:
+            self._source, self._files = "", []
         self._files.append((path, word, len(self._rows)))
-        self._word = word
 
     @property
     def is_empty(self) -> bool:
@@ -248,12 +237,9 @@ class TableBuilder:
         self, number: int, what: str, *, group: str | None = None, item: str | None = None, file: int = -1
     ) -> None:
         """Add a mistake at a line or row of a file, by default of the latest."""
-        where = f"{self._word} {number}" if self._word else ""
-        if self._files:
-            path, word, _ = self._files[file]
-            where = f"{path}: {word} {number}"
-            self._source = ""
-        kind = f"{self._files[file][0] if self._files else ''}: {_VALUE.sub(_kind_of_value, what)}"
+        path, word, _ = self._files[file]
+        where = f"{'' if self._source else f'{path}: '}{word} {number}" if word else ""
+        kind = f"{path}: {_VALUE.sub(_kind_of_value, what)}"
         self._found += 1
         if kind in self._alike:
             self._alike[kind] += 1
@@ -316,31 +302,15 @@ class TableBuilder:
         is_repeat = np.ones(hashes.size, np.bool_)
         is_repeat[first] = False
         row = int(is_repeat.argmax())
-        files = self._source_files()
-        path, word = ("", self._word) if files is None else files.of(row)
-        where = f"{f'{path}: ' if path else ''}{word} {self._numbers[row]:,}"
+        path, word, _ = file_of(self._files, row)
+        where = f"{'' if self._source else f'{path}: '}{word} {self._numbers[row]:,}"
         return (
             f"{repeats:,} of {hashes.size:,} items have the group and the name of an earlier one "
             f"(the first in {where}): each counts as an item of its own"
         )
 
-    def _source_files(self) -> SourceFiles | None:
-        if not self._files:
-            return None
-        paths, words, firsts = zip(*self._files, strict=True)
-        return SourceFiles(paths=paths, words=words, firsts=firsts)
-
-    def table(
-        self,
-        *,
-        notes: tuple[str, ...] = (),
-        rest: Unlabelled | None = None,
-        provenance: dict[str, Any] | None = None,
-        default_confidence: str | None = None,
-        judged_by: JudgedBy | None = None,
-        sides: tuple[str, str] = ("judge", "people"),
-    ) -> ItemTable:
-        """Build the table; the arguments are its attributes.
+    def table(self, **others: Any) -> ItemTable:
+        """Build the table; the arguments are further attributes.
 
         Raises:
             ItemsError: If any item was invalid; names line, group and item.
@@ -359,22 +329,16 @@ class TableBuilder:
             groups=Groups(ids=tuple(ids), codes=moved[rows] if rows.size else rows),
             failed=tuple(ordered_ids(self._failed)),
             names=self._names,
-            word=self._word,
+            files=tuple(self._files),
             numbers=np.frombuffer(self._numbers, np.int64),
             pred=np.frombuffer(self._pred),
             gt=np.frombuffer(self._gt),
             confidence=np.frombuffer(self._confidence),
             signals=self._signals,
-            files=self._source_files(),
             scale=self._scale,
             weights=None if (weights == 1).all() else weights,
             at_random=None if at_random.all() else at_random,
-            notes=notes,
-            rest=rest or Unlabelled(),
-            provenance=provenance or {},
-            default_confidence=default_confidence,
-            judged_by=judged_by,
-            sides=sides,
+            **others,
         )
 
 
