@@ -6,6 +6,8 @@ Definition: docs/definitions/calibration.md#accepted.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -311,46 +313,36 @@ def acceptance_of(
     certificates = certificates_in(settings)
     if not certificates:
         return {}, {}
-    counts = {each.dimension: Counter[str]() for each in certificates}
-    reasons = {each.dimension: Counter[str]() for each in certificates}
-    accepted_in = {each.dimension: Counter[str]() for each in certificates}
-    clusters, places, groups = Clusters(), dict[int, int](), dict[str, int]()
-    cluster_of = list(store.groups(run.suite, settings.group))
-    shares: dict[str, tuple[list[int], list[float]]] = {name: ([], []) for name in (GATE, *counts)}
+    marked: dict[str, list[tuple[int, bool, str | None]]] = {each.dimension: [] for each in certificates}
     for stored in store.evaluations(run):
         for name, mark in marks(stored.evaluation.scores).items():
-            if name not in counts:
-                continue
-            group = cluster_of[stored.position]
-            accepted_in[name][group] += mark["answer"] == ACCEPTED
-            if stored.position not in places:
-                places[stored.position] = len(places)
-                clusters.extend([groups.setdefault(group, len(groups))])
-            counts[name][mark["answer"]] += 1
-            if mark["why"] is not None:
-                reasons[name][mark["why"]] += 1
-            for share in (GATE, name):
-                shares[share][0].append(places[stored.position])
-                shares[share][1].append(float(mark["answer"] == ACCEPTED))
+            if name in marked:
+                marked[name].append((stored.position, mark["answer"] == ACCEPTED, mark["why"]))
+    group_of = list(store.groups(run.suite, settings.group))
+    every = sorted(chain(*marked.values()), key=itemgetter(0))
+    places = {position: place for place, position in enumerate(dict.fromkeys(at for at, *_ in every))}
+    clusters, codes = Clusters(), dict[str, int]()
+    clusters.extend([codes.setdefault(group_of[position], len(codes)) for position in places])
     columns = {}
-    for name, (cases, values) in shares.items():
-        column = Column(name if name == GATE else f"{name}.{GATE}", "judge", clusters)
-        column.add_values(cases, values, REDUCERS["mean"])
-        columns[column.name] = column
-    acceptance = {
-        each.dimension: Acceptance(
+    for name, of_name in ((GATE, every), *((f"{name}.{GATE}", of) for name, of in marked.items())):
+        columns[name] = Column(name, "judge", clusters)
+        cases, values = [places[at] for at, *_ in of_name], [float(ok) for _, ok, _ in of_name]
+        columns[name].add_values(cases, values, REDUCERS["mean"])
+    acceptance = {}
+    for each in certificates:
+        of = marked[each.dimension]
+        accepted_in = Counter(group_of[at] for at, ok, _ in of if ok)
+        acceptance[each.dimension] = Acceptance(
             certificate=each.name,
             confidence=each.confidence,
             threshold=each.threshold,
             epsilon=each.epsilon,
             delta=each.delta,
-            accepted=counts[each.dimension][ACCEPTED],
-            to_people=counts[each.dimension][TO_PEOPLE],
-            why=dict(reasons[each.dimension].most_common(WHYS_SHOWN)),
-            larger_groups=sum(n > (each.group_size or n) for n in accepted_in[each.dimension].values()),
+            accepted=accepted_in.total(),
+            to_people=len(of) - accepted_in.total(),
+            why=dict(Counter(why for *_, why in of if why is not None).most_common(WHYS_SHOWN)),
+            larger_groups=sum(n > (each.group_size or n) for n in accepted_in.values()),
         )
-        for each in certificates
-    }
     return acceptance, columns
 
 

@@ -21,21 +21,26 @@ def gate_results(settings: Settings, columns: Mapping[str, Column]) -> tuple[Gat
         columns: Columns by name, including ``pass_rate`` and ``composite``. A gate on a name without a
             column is inconclusive.
     """
-    answers = []
-    for name, gate in settings.gates.items():
-        limits = {"at_least": gate.at_least, "at_most": gate.at_most}
-        for side, limit in limits.items():
-            if limit is not None:
-                answers.append(
-                    gate_result(
-                        name,
-                        columns.get(name),
-                        settings.level,
-                        ignore_missing=gate.missing == "ignore",
-                        **{side: limit},
-                    ).by(settings.decide)
-                )
-    return tuple(answers)
+    return tuple(
+        gate_result(
+            name,
+            columns.get(name),
+            settings.level,
+            ignore_missing=settings.gates[name].missing == "ignore",
+            **{side: limit},
+        ).by(settings.decide)
+        for name, side, limit in limits_of(settings)
+    )
+
+
+def limits_of(settings: Settings) -> list[tuple[str, str, float]]:
+    """Name, side and limit of each gate of a suite."""
+    return [
+        (name, side, limit)
+        for name, gate in settings.gates.items()
+        for side, limit in (("at_least", gate.at_least), ("at_most", gate.at_most))
+        if limit is not None
+    ]
 
 
 def gate_result(

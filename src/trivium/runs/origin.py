@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -45,6 +46,7 @@ def setting_and_factory(world: Any) -> tuple[Any, Callable[..., Any] | None]:
     return f"{module}:{name}", world
 
 
+@dataclass(frozen=True)
 class Origin:
     """Where the attempts of a run come from.
 
@@ -61,23 +63,18 @@ class Origin:
         InputError: If not exactly one of agent, outputs and attempts_of is given.
     """
 
-    def __init__(
-        self,
-        agent: Any,
-        outputs: Any = None,
-        attempts_of: str | None = None,
-        *,
-        leave_one_out: bool = False,
-        skip_invalid: bool = False,
-        confirms: Provenance | None = None,
-        factory: Callable[..., Any] | None = None,
-    ) -> None:
-        if sum(each is not None for each in (agent, outputs, attempts_of)) != 1:
+    agent: Any
+    outputs: Any = None
+    attempts_of: str | None = None
+    leave_one_out: bool = False
+    skip_invalid: bool = False
+    confirms: Provenance | None = None
+    factory: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        if sum(each is not None for each in (self.agent, self.outputs, self.attempts_of)) != 1:
             what = "give exactly one of agent, outputs, attempts_of, or a suite that names its agent"
             raise InputError("", what)
-        self.agent, self.outputs, self.attempts_of = agent, outputs, attempts_of
-        self.leave_one_out, self.skip_invalid, self.confirms = leave_one_out, skip_invalid, confirms
-        self.factory = factory
 
     def stored(self, settings: Settings) -> Settings:
         """The settings as a run stores them: with the agent only if it is the suite's, without secrets."""

@@ -134,8 +134,10 @@ class Pipeline:
         self._write = store.write if partitions is None else partitions.write
         self._suite, self._settings, self._metrics = prepared.suite, prepared.settings, prepared.metrics
         self._progress = progress
-        before = drift_before(store, prepared.settings)
-        self._certificates = Certificates(prepared.settings, run.provenance, before=before)
+        self._marked: Callable[[Scores, str], Mapping[str, Score]] = lambda scores, _group: scores
+        if prepared.settings.judge is not None:
+            before = drift_before(store, prepared.settings)
+            self._marked = Certificates(prepared.settings, run.provenance, before=before).marked
         self._take = take
         self._batch_size = batch_size(prepared.metrics, MAX_BATCH_ATTEMPTS)
         self._also_close: list[Callable[[], None]] = []
@@ -177,7 +179,7 @@ class Pipeline:
                 (entry.stored.position, self._suite.group_of(entry.metric_input.case)) for entry, _ in scored
             ]
             evaluations = [
-                evaluation(attempt, self._certificates.marked(scores, group), self._settings)
+                evaluation(attempt, self._marked(scores, group), self._settings)
                 for attempt, (_, scores), (_, group) in zip(attempts, scored, places, strict=True)
             ]
             self.incremental.add(places, attempts, evaluations)

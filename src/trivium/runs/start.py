@@ -16,7 +16,7 @@ from trivium.runs.engines.processes import Engine
 from trivium.runs.origin import Origin
 from trivium.runs.pipeline import Prepared
 from trivium.runs.provenance import changed_settings, provenance
-from trivium.runs.until_decided.difference import ComparisonWith, StopWhen, comparison_with
+from trivium.runs.until_decided.difference import ComparisonWith, StopWhen
 from trivium.store.partitions.writer import PartitionWriter, check_folder, forget_lost
 from trivium.store.records import Provenance, RunKind, RunRecord
 from trivium.store.store import Store
@@ -89,7 +89,7 @@ def begin(
     scored_before = opened.run(origin.attempts_of) if origin.attempts_of is not None else None
     comparison = None
     if stop is not None:
-        comparison = comparison_with(stop, opened, suite, settings, metrics=prepared.metrics, kind=kind)
+        comparison = ComparisonWith(stop, opened, suite, settings, metrics=prepared.metrics, kind=kind)
     name, own = origin.name(adapter, scored_before), origin.version(version, scored_before)
     own = msgspec.structs.replace(own, until_decided=comparison and comparison.stopped_for)
     if resume is None:

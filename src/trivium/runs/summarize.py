@@ -40,7 +40,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
     columns = _shown(aggregation.columns, settings.metrics)
     table = _figures(run, columns, level=level) | _pass_at_k_figures(aggregation, level)
     ceiling, unlike = human_ceiling(store, run, aggregation.columns)
-    acceptance, shares = acceptance_of(store, run, settings)
+    acceptance, shares = ({}, {}) if settings.judge is None else acceptance_of(store, run, settings)
     summary = Summary(
         run=run.id,
         suite=run.suite_name,
@@ -73,11 +73,11 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
         metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed} | _origin(run),
         agent=aggregation.agent.totals(),
         left_out=tuple(name for name in aggregation.columns if name not in columns),
-        spread=spread_of(store, run),
+        spread={} if settings.user is None else spread_of(store, run),
     )
     gates, stopped = _gates(store, run, settings, aggregation.all_columns | shares)
     warnings, notes = warnings_of(summary, settings, aggregation.columns, shown=set(columns))
-    reservations = (*stopped, *expired(acceptance), *warnings, *unlike)
+    reservations = (*stopped, *(expired(acceptance) if acceptance else ()), *warnings, *unlike)
     origin = run.provenance.notes
     return msgspec.structs.replace(
         summary,
@@ -106,7 +106,7 @@ def _gates(
     store: Store, run: RunRecord, settings: Settings, columns: Mapping[str, Column]
 ) -> tuple[tuple[GateAnswer, ...], tuple[str, ...]]:
     """The answers of the gates, and for what a run stopped that asks until they are decided."""
-    gates = gate_results(settings, columns)
+    gates = gate_results(settings, columns) if settings.gates else ()
     if not settings.until_decided:
         return gates, ()
     sequences = gates_of_stored(store, run, settings)

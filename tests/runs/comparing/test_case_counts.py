@@ -7,7 +7,7 @@ import pytest
 
 import trivium as tv
 from tests.runs.suites import Says, told_suite
-from trivium.runs.comparing.earlier_runs import case_counts, earlier_runs
+from trivium.runs.comparing.earlier_runs import CaseTotals, earlier_runs
 from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
 from trivium.store.store import Store
 
@@ -22,8 +22,7 @@ def counts_of(base, head, name="pass_rate"):
     methods = Methods()
     left, right = ScoredRun.of(base, methods), ScoredRun.of(head, methods)
     pairing = Pairing(left, right, clusters={case: case for case in right.names})
-    earlier = earlier_runs(base, head)
-    return case_counts(left, right, pairing, methods, name, earlier=earlier)
+    return CaseTotals(pairing, methods, name).of_runs(left, right, earlier_runs(base, head))
 
 
 def test_all_attempts_of_a_version_count_and_no_others(store):

@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from msgspec.structs import replace
 
 from trivium.errors import ComparisonError, Problem, suggest
 from trivium.runs.columns import most_frequent
-from trivium.runs.comparing.compared_slices import compared_slices
 from trivium.runs.comparing.comparison import (
     AnotherUser,
     ComparedSlice,
@@ -34,8 +33,8 @@ from trivium.runs.comparing.decision import (
 )
 from trivium.runs.comparing.earlier_runs import (
     CaseCounts,
+    CaseTotals,
     EarlierRuns,
-    case_counts,
     confirmed_by,
     earlier_runs,
     known_costs,
@@ -63,10 +62,14 @@ from trivium.runs.comparing.pairing import (
 )
 from trivium.runs.comparing.questions import questions
 from trivium.runs.run import Run, same_attempts
+from trivium.runs.slices import cases_by_value
 from trivium.runs.until_decided.difference import StoppedComparison
 from trivium.suites.rubrics.loader import OVERALL
-from trivium.trust.arrays import Ints
 from trivium.trust.clustered import about_groups
+from trivium.trust.paired import holm
+
+if TYPE_CHECKING:
+    from trivium.trust.arrays import Ints
 
 MAX_MOVES = 10
 """Most cases that the comparison lists as moved."""
@@ -135,9 +138,7 @@ def compare(
         moved=tuple(move.case for move in moves),
         moves=moves,
         moves_of=decided_by[0],
-        moved_cases=find_moved_cases(
-            pair.figures, shown_by or decided_by, left, right, (base, head), counts=pair.verdicts
-        ),
+        moved_cases=pair.moved_cases(shown_by or decided_by),
         unchanged=decision.same,
         margin=options.margin,
         level=options.level,
@@ -231,9 +232,8 @@ class _Pair:
     def counts(self, name: str) -> CaseCounts:
         """Values of a metric by case, with those of earlier runs."""
         if name not in self._counts:
-            self._counts[name] = case_counts(
-                self.left, self.right, self.pairing, self._methods, name, earlier=self._earlier
-            )
+            totals = CaseTotals(self.pairing, self._methods, name)
+            self._counts[name] = totals.of_runs(self.left, self.right, self._earlier)
         return self._counts[name]
 
     def _refuse_unlike(self) -> None:
@@ -250,19 +250,70 @@ class _Pair:
     def slices(
         self, by: str | Sequence[str], decided_by: Sequence[str], options: Options
     ) -> dict[str, tuple[ComparedSlice, ...]]:
-        """Break the deciding metrics down by each key."""
-        return {
-            key: compared_slices(
-                self.head,
-                key,
-                self.of_cases,
-                sorted(decided_by, key=lambda name: name != "pass_rate"),
-                self.right.tiers,
-                options,
-                same_method=self._same_method,
-            )
-            for key in ([by] if isinstance(by, str) else by)
-        }
+        """Break the deciding metrics down by each key; slices in which the first lost most come first."""
+        names = sorted(decided_by, key=lambda name: name != "pass_rate")
+        return {key: self._slices_by(key, names, options) for key in ([by] if isinstance(by, str) else by)}
+
+    def _slices_by(self, by: str, names: Sequence[str], options: Options) -> tuple[ComparedSlice, ...]:
+        slices: list[ComparedSlice] = []
+        for value, cases in cases_by_value(self.head.store, self.head.record, by).items():
+            pairing = self.of_cases(cases)
+            scores = {name: pairing.reduced(name, same_method=self._same_method) for name in names}
+            paired = {name: one for name, one in scores.items() if one.pairs or one.missing}
+            if paired:
+                deltas = deltas_of(paired, pairing, self.right.tiers, options)
+                slices.append(ComparedSlice(value=value, cases=len(pairing.cases), metrics=deltas))
+        for name in names:  # the p-values of all slices are adjusted together
+            known = [
+                (one, p) for one in slices if name in one.metrics and (p := one.metrics[name].p) is not None
+            ]
+            for (one, _), p_holm in zip(known, holm([p for _, p in known]), strict=True):
+                one.metrics[name] = replace(one.metrics[name], p_holm=p_holm)
+        return tuple(sorted(slices, key=lambda one: _loss_first(one.metrics.get(names[0]))))
+
+    def moved_cases(self, by: Sequence[str]) -> MovedCases:
+        """Find the cases whose deciding metrics changed, or that broke or were fixed by all attempts.
+
+        Args:
+            by: The deciding metrics; the first decides the order.
+        """
+        figures, counts = [self.figures[name] for name in by], self.verdicts
+        deltas = np.nan_to_num(np.array([one.deltas for one in figures]))
+        deltas[np.abs(deltas) <= ROUNDING] = 0
+        first, others = np.abs(deltas[0]), np.abs(deltas[1:]).max(axis=0, initial=0)
+        tried = np.zeros((6, first.size), np.int64) if counts is None else _tried(counts)
+        states = case_states(tried[0], tried[1], tried[3], tried[4])
+        decisive = np.argmax(deltas != 0, axis=0)  # the first metric that changed
+        changes = np.take_along_axis(deltas, decisive[None], axis=0)[0]
+        # Earlier attempts may show that a case broke, or was fixed, whose values are the same in both runs.
+        changes = np.where(changes != 0, changes, np.where(states == FIXED, 1, -1) * (states <= FIXED))
+        better = changes > 0
+        order = np.lexsort((-others, better & (first > 0), -first, states))
+        moved = order[changes[order] != 0]
+        chosen = [figures[0].cases[at] for at in moved]
+        paired = np.any([one.has_pair for one in figures], axis=0)
+        rose = int(np.count_nonzero(better[moved]))
+        found = MovedCases(
+            by=tuple(by),
+            compared=int(np.count_nonzero(paired)),
+            better=rose,
+            worse=moved.size - rose,
+            states=dict(zip(STATES, np.bincount(states[moved], minlength=SAME)[:SAME].tolist(), strict=True)),
+            earlier=int(tried[[2, 5]].sum()),
+        )
+        columns = found.__dict__["columns"] = ChangeColumns(
+            cases=chosen,
+            by=tuple(by),
+            positions=np.array([side.positions_of(chosen) for side in (self.left, self.right)]),
+            decisive=decisive[moved].astype(np.int32),
+            better=better[moved],
+            base=np.array([one.base[moved] for one in figures]),
+            head=np.array([one.head[moved] for one in figures]),
+            states=states[moved],
+            tried=tried[:, moved].astype(np.int32),
+        )
+        found.__dict__["reader"] = reader_of(self.base, self.head, columns)
+        return found
 
     def missing(self, names: Container[str]) -> dict[str, dict[str, int]]:
         """Count what each run lacks: values of some metrics, and attempts."""
@@ -303,9 +354,10 @@ class _Decision:
         if not self.same and len(self.decided_by) == 1:
             learned = prior_from_history(pair.head, self.decided_by[0], pair.clusters)
             options = replace(options, prior=learned, prior_of=self.decided_by[0])
-        stopped = (
-            None if self.same else StoppedComparison.of(pair.base, pair.head, pair.right, paired, options)
-        )
+        stop, stopped = pair.head.provenance.until_decided, None
+        if not self.same and stop is not None and stop.against == pair.base.id and stop.metric in paired:
+            figure = paired[stop.metric]
+            stopped = StoppedComparison(pair.base, pair.head, pair.right, figure, options, metric=stop.metric)
         if not (pair.uses_composite or "composite" in {*self.decided_by, stopped and stopped.metric}):
             paired.pop("composite", None)
         deltas = deltas_of(paired, pair.pairing, pair.right.tiers, options)
@@ -353,6 +405,13 @@ class _Decision:
         return found.told
 
 
+def _loss_first(delta: MetricDelta | None) -> tuple[bool, float, int]:
+    """Sort key: the largest loss first, then more cases; slices without a difference last."""
+    if delta is None or delta.delta is None:
+        return True, 0.0, 0
+    return False, delta.delta, -delta.n
+
+
 def _versions(**runs: Run) -> dict[str, str]:
     named = {side: run.record.names.version for side, run in runs.items()}
     return {side: version for side, version in named.items() if version is not None}
@@ -377,7 +436,7 @@ def _warnings(pair: _Pair, decision: _Decision, options: Options) -> Iterator[st
     yield from decision.unjudged
     if stopped is not None:
         yield stopped.sentence
-    yield from _about_runs(pair.base, pair.head, pair.left, pair.right, said=stopped is not None)
+    yield from _about_runs(pair, said=stopped is not None)
     for word, codes in pair.absent.items():
         if codes.size:
             yield f"{codes.size:,} attempts are missing in {word}, and taken at their worst and at their best"
@@ -385,18 +444,9 @@ def _warnings(pair: _Pair, decision: _Decision, options: Options) -> Iterator[st
     yield from _about_options(decision.deltas, pair.pairing.groups, options)
 
 
-def _about_runs(
-    base: Run, head: Run, left: ScoredRun, right: ScoredRun, *, said: bool = False
-) -> Iterator[str]:
-    """Yield warnings about values that are missing in either run.
-
-    Args:
-        base: The baseline run.
-        head: The candidate run.
-        left: Scores of base.
-        right: Scores of head.
-        said: Whether it is said already why head stopped early.
-    """
+def _about_runs(pair: _Pair, *, said: bool) -> Iterator[str]:
+    """Yield warnings about values that are missing in either run; ``said``: not why head stopped early."""
+    base, head, left, right = pair.base, pair.head, pair.left, pair.right
     for word, run in (("base", base), ("head", head)):
         if run.record.state != "done":
             yield f"{word} is not finished ({run.record.state})"
@@ -446,7 +496,7 @@ def _about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
             yield f"{name}: {figure.one_sided:,} pairs have a value on one side only and are left out"
 
 
-def _about_options(deltas: dict[str, MetricDelta], groups: Ints, options: Options) -> Iterator[str]:
+def _about_options(deltas: dict[str, MetricDelta], groups: "Ints", options: Options) -> Iterator[str]:
     """Yield warnings about the number of groups; ``groups`` has the group of each paired case."""
     fewest = min((one.groups for one in deltas.values() if one.n), default=0)
     sizes = np.bincount(groups)
@@ -477,7 +527,7 @@ def clusters_of(run: Run, scored: ScoredRun, *, lacking: bool = False) -> Iterat
         yield case, case if cluster == case else known.setdefault(cluster, cluster)
 
 
-def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> Ints:
+def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> "Ints":
     """Return the codes of the attempts that the other run has and this one should have but lacks."""
     alone = other.lacking(own)
     if run.record.kind == "human":
@@ -506,64 +556,7 @@ def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> It
             yield f"{name}: {names[ours]} in base, {names[theirs]} in head ({count:,} pairs)"
 
 
-def find_moved_cases(
-    figures: Mapping[str, PairedScores],
-    by: Sequence[str],
-    base: ScoredRun,
-    head: ScoredRun,
-    runs: tuple[Run, Run],
-    *,
-    counts: CaseCounts | None = None,
-) -> MovedCases:
-    """Find the cases whose deciding metrics changed, or that broke or were fixed by all attempts.
-
-    Args:
-        figures: Values by metric, over the same cases.
-        by: The deciding metrics; the first decides the order.
-        base: Scores of base.
-        head: Scores of head.
-        runs: Base and head, from which the texts are read.
-        counts: Attempts and passes of the same cases; None without verdicts.
-    """
-    deltas = np.nan_to_num(np.array([figures[name].deltas for name in by]))
-    deltas[np.abs(deltas) <= ROUNDING] = 0
-    first, others = np.abs(deltas[0]), np.abs(deltas[1:]).max(axis=0, initial=0)
-    tried = np.zeros((6, first.size), np.int64) if counts is None else _tried(counts)
-    states = case_states(tried[0], tried[1], tried[3], tried[4])
-    decisive = np.argmax(deltas != 0, axis=0)  # the first metric that changed
-    changes = np.take_along_axis(deltas, decisive[None], axis=0)[0]
-    # Earlier attempts may show that a case broke, or was fixed, whose values are the same in both runs.
-    changes = np.where(changes != 0, changes, np.where(states == FIXED, 1, -1) * (states <= FIXED))
-    better = changes > 0
-    order = np.lexsort((-others, better & (first > 0), -first, states))
-    moved = order[changes[order] != 0]
-    chosen = [figures[by[0]].cases[at] for at in moved]
-    paired = np.any([figures[name].has_pair for name in by], axis=0)
-    rose = int(np.count_nonzero(better[moved]))
-    found = MovedCases(
-        by=tuple(by),
-        compared=int(np.count_nonzero(paired)),
-        better=rose,
-        worse=moved.size - rose,
-        states=dict(zip(STATES, np.bincount(states[moved], minlength=SAME)[:SAME].tolist(), strict=True)),
-        earlier=int(tried[[2, 5]].sum()),
-    )
-    changes = found.__dict__["columns"] = ChangeColumns(
-        cases=chosen,
-        by=tuple(by),
-        positions=np.array([side.positions_of(chosen) for side in (base, head)]),
-        decisive=decisive[moved].astype(np.int32),
-        better=better[moved],
-        base=np.array([figures[name].base[moved] for name in by]),
-        head=np.array([figures[name].head[moved] for name in by]),
-        states=states[moved],
-        tried=tried[:, moved].astype(np.int32),
-    )
-    found.__dict__["reader"] = reader_of(*runs, changes)
-    return found
-
-
-def _tried(counts: CaseCounts) -> Ints:
+def _tried(counts: CaseCounts) -> "Ints":
     """Passes, attempts and earlier attempts of base, then those of head; shape (6, n)."""
     sides = (counts.base, counts.head)
     return np.array([row for each in sides for row in (each.passes, each.attempts, each.earlier)])

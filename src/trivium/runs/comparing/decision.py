@@ -271,27 +271,31 @@ def deltas_of(
         tiers: Tiers by metric.
         options: Options of the comparison.
     """
+    ends = [(one.at_worst, one.at_best) for one in figures.values() if one.at_worst is not None]
+    rows = [(one.base, one.head) for one in figures.values()] + [each for both in ends for each in both]
+    base, head = np.array(rows).swapaxes(0, 1)
     estimates = paired_means(
-        np.array([figure.base for figure in figures.values()]),
-        np.array([figure.head for figure in figures.values()]),
-        pairing.groups,
-        level=options.level,
-        resamples=options.resamples,
-        seed=options.seed,
+        base, head, pairing.groups, level=options.level, resamples=options.resamples, seed=options.seed
     )
     alike = _alike(figures, options.decide.by)
-    with_missing = _with_missing(figures, pairing, options, alike)
-    p_values = {name: each.p for name, each in zip(figures, estimates, strict=True)}
-    tested = {name: p for name, p in p_values.items() if p is not None and name == alike[name]}
+    present, extremes = dict(zip(figures, estimates, strict=False)), iter(estimates[len(figures) :])
+    tested = {name: each.p for name, each in present.items() if each.p is not None and name == alike[name]}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     return {
         name: msgspec.structs.replace(
-            _delta(figures[name], estimate, pairing, options, with_missing.get(name), of=alike[name]),
+            _delta(
+                figure,
+                present[name],
+                () if figure.at_worst is None else (next(extremes), next(extremes)),
+                pairing,
+                options,
+                of=alike[name],
+            ),
             tier=tiers[name],
             p_holm=adjusted.get(alike[name]),
             same_as=None if name == alike[name] else alike[name],
         )
-        for name, estimate in zip(figures, estimates, strict=True)
+        for name, figure in figures.items()
     }
 
 
@@ -307,73 +311,47 @@ def _alike(figures: Mapping[str, PairedScores], by: str | None) -> dict[str, str
     return {name: first[figure.content] for name, figure in figures.items()}
 
 
-class _WithMissing(NamedTuple):
-    """A metric with all missing values at their worst, and at their best."""
-
-    answer: Answer
-    probabilities: tuple[float, ...]
-
-
-def _with_missing(
-    figures: dict[str, PairedScores], pairing: Pairing, options: Options, alike: dict[str, str]
-) -> dict[str, _WithMissing]:
-    """Decide on metrics with missing values.
-
-    A metric passes only if it also passes with all missing values at their worst, and fails only if it also
-    fails with all of them at their best (docs/definitions/scores.md#missing-scores).
-    """
-    extremes = {
-        name: (figure.at_worst, figure.at_best)
-        for name, figure in figures.items()
-        if figure.at_worst is not None and figure.at_best is not None
-    }
-    if not extremes:
-        return {}
-    filled = np.array([values for worst_and_best in extremes.values() for values in worst_and_best])
-    estimates = paired_means(
-        filled[:, 0],
-        filled[:, 1],
-        pairing.groups,
-        level=options.level,
-        resamples=options.resamples,
-        seed=options.seed,
-    )
-    found = {}
-    for name, *ends in zip(extremes, estimates[::2], estimates[1::2], strict=True):
-        worst, best = (non_inferiority(each, margin=options.margin) for each in ends)
-        answer: Answer = "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
-        found[name] = _WithMissing(
-            answer, tuple(p for each in ends for p in _probability(each, options, alike[name]))
-        )
-    return found
-
-
-def _probability(estimate: Paired, options: Options, metric: str) -> tuple[float, ...]:
-    """Probability of a loss beyond the margin; empty without an interval."""
-    if estimate.delta is None or estimate.interval is None:
-        return ()
+def _probabilities(estimates: Iterable[Paired], options: Options, metric: str) -> Iterator[float]:
+    """Probabilities of a loss beyond the margin; none without an interval."""
     margin, prior = options.margin, options.prior_for(metric)
-    return (probability_of_loss(estimate.delta, estimate.interval, margin=margin, prior=prior),)
+    for one in estimates:
+        if one.delta is not None and one.interval is not None:
+            yield probability_of_loss(one.delta, one.interval, margin=margin, prior=prior)
 
 
 def _delta(
     figure: PairedScores,
     estimate: Paired,
+    ends: Sequence[Paired],
     pairing: Pairing,
     options: Options,
-    with_missing: _WithMissing | None,
     *,
     of: str,
 ) -> MetricDelta:
+    """Decide on a metric.
+
+    It passes only if it also passes with all missing values at their worst, and fails only if it also fails
+    with all of them at their best (docs/definitions/scores.md#missing-scores).
+
+    Args:
+        figure: Its paired scores.
+        estimate: Its difference.
+        ends: The same with all missing values at their worst, and at their best; empty if none is missing.
+        pairing: The pairing, for the clusters.
+        options: Options of the comparison.
+        of: The first metric with the same values.
+    """
     interval, paired = estimate.interval, figure.has_pair
     cases, groups = int(np.count_nonzero(paired)), int(np.unique(pairing.groups[paired]).size)
     answer = non_inferiority(estimate, margin=options.margin)
     further: int | None = 0
     if answer == "inconclusive":
         further = settling_groups(estimate.clustered, margin=options.margin, level=options.level)
-    if with_missing is not None:
+    if ends:
+        worst, best = (non_inferiority(each, margin=options.margin) for each in ends)
+        answer = "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
         # If the present values settle the metric, only the missing ones keep it open.
-        answer, further = with_missing.answer, 0 if with_missing.answer != "inconclusive" else further
+        further = 0 if answer != "inconclusive" else further
     shows, groups_needed = None, None
     if answer == "inconclusive" and estimate.clustered is not None:
         shows = shown_margin(estimate.clustered, level=options.level)
@@ -395,8 +373,8 @@ def _delta(
         groups=groups,
         method=None if interval is None else interval.method,
         answer=answer,
-        probability=known[0] if (known := _probability(estimate, options, of)) else None,
-        probabilities=known if with_missing is None else with_missing.probabilities,
+        probability=next(_probabilities([estimate], options, of), None),
+        probabilities=tuple(_probabilities(ends or [estimate], options, of)),
         needs_cases=further and ceil(further * cases / groups),
         needs_groups=further,
         shows=shows,

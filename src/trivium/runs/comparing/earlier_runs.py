@@ -46,9 +46,6 @@ class EarlierRuns(NamedTuple):
     head: tuple[Run, ...] = ()
 
 
-NONE_EARLIER = EarlierRuns()
-
-
 class ConfirmingRuns(NamedTuple):
     """Runs of further attempts of either side of a comparison, oldest first."""
 
@@ -232,48 +229,33 @@ class CaseCounts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     head: SideCounts
 
 
-def case_counts(
-    base: ScoredRun,
-    head: ScoredRun,
-    pairing: Pairing,
-    methods: Methods,
-    name: str = "pass_rate",
-    *,
-    earlier: EarlierRuns = NONE_EARLIER,
-) -> CaseCounts:
-    """Count the values of a metric by case: all repeats of both runs, and their earlier runs.
+class CaseTotals:
+    """Adds up the values of a metric by case.
 
     The counts leave out attempts without a value (a missing judgement, no verdict), and values of another
     method than the one that the paired comparison of their case uses.
 
     Args:
-        base: Scores of base.
-        head: Scores of head.
-        pairing: Their pairing, which says which cases are counted.
-        methods: Numbers of the methods and cases, shared by both.
-        name: The metric; both sides must have it.
-        earlier: Earlier runs of the version of base and of head. One is in memory at a time.
-    """
-    totals = CaseTotals(pairing, methods, name)
-    sides = {"base": totals.of_side(base, earlier.base), "head": totals.of_side(head, earlier.head)}
-    return CaseCounts(cases=pairing.cases, groups=pairing.groups, **sides)
-
-
-class CaseTotals:
-    """Adds up the values of a metric by case.
-
-    Args:
-        pairing: The pairing of two runs.
+        pairing: The pairing of two runs, which says which cases are counted.
         methods: Numbers of the methods and cases.
-        name: The metric.
+        name: The metric; both sides must have it.
     """
 
     def __init__(self, pairing: Pairing, methods: Methods, name: str) -> None:
-        self._methods, self._name = methods, name
+        self._pairing, self._methods, self._name = pairing, methods, name
         self._places = {case: place for place, case in enumerate(pairing.cases)}
         self._method_of = np.append(pairing.methods_of_cases(name), NO_PAIR)  # the last: of all other cases
 
-    def of_side(self, scored: ScoredRun, earlier: tuple[Run, ...]) -> SideCounts:
+    def of_runs(self, base: ScoredRun, head: ScoredRun, earlier: EarlierRuns) -> CaseCounts:
+        """Count all repeats of both runs, and of earlier runs of their versions, one in memory at a time."""
+        return CaseCounts(
+            cases=self._pairing.cases,
+            groups=self._pairing.groups,
+            base=self._of_side(base, earlier.base),
+            head=self._of_side(head, earlier.head),
+        )
+
+    def _of_side(self, scored: ScoredRun, earlier: tuple[Run, ...]) -> SideCounts:
         """Count a run, and earlier runs of its version."""
         own = self.of_scores(scored)
         before = np.zeros_like(own)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.comparing.compare import clusters_of
 from trivium.runs.comparing.comparison import Comparison
-from trivium.runs.comparing.earlier_runs import CaseCounts, CaseTotals, case_counts, earlier_runs
+from trivium.runs.comparing.earlier_runs import CaseCounts, CaseTotals, earlier_runs
 from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
 from trivium.runs.run import Run
 from trivium.store.records import End
@@ -195,11 +195,9 @@ class Tallies:
         self._methods = Methods()
         left, right = (ScoredRun.of(run, self._methods) for run in (base, head))
         pairing = Pairing(left, right, clusters=dict(clusters_of(head, right)))
-        self.counts: CaseCounts = case_counts(
-            left, right, pairing, self._methods, metric, earlier=earlier_runs(base, head)
-        )
-        self.places = {case: place for place, case in enumerate(self.counts.cases)}
         self._totals = CaseTotals(pairing, self._methods, metric)
+        self.counts: CaseCounts = self._totals.of_runs(left, right, earlier_runs(base, head))
+        self.places = {case: place for place, case in enumerate(self.counts.cases)}
 
     def of(self, settings: Settings, evaluations: Sequence[tuple[int, AnyEvaluation]]) -> Floats:
         """Number, sum and sum of squares of the values of further attempts by case, shape (3, n).

@@ -24,8 +24,8 @@ lowest and base's at their highest, and fails only if it also fails the other wa
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -38,7 +38,7 @@ from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.provenance import measuring
 from trivium.runs.run import Run
 from trivium.runs.until_decided.order import GroupOrder, tags_of
-from trivium.store.records import Provenance, RunKind, StoppedFor
+from trivium.store.records import RunKind, StoppedFor
 from trivium.store.store import Store
 from trivium.suites.settings import Policy, Settings
 from trivium.suites.suite import Suite
@@ -151,30 +151,63 @@ class ComparisonWith:
     """Decides the comparison of a run that is being made with a stored one.
 
     Args:
-        base: The stored run.
-        suite: The suite of the run that is being made.
+        stop: The stored run, and the metric that decides, if it is named.
+        store: The store of both runs.
+        suite: Suite of the run that is being made.
         settings: Its settings.
-        metric: The metric that decides; None: what decides a comparison.
-        metrics: Names of the metrics of the run that is being made.
+        metrics: Its metrics.
+        kind: Its kind.
+
+    Raises:
+        InputError: If the run would not stop early; if base stopped early, is not finished, has no case of
+            the suite, or lacks the metric; or if the numbers of both runs do not mean the same.
     """
 
     def __init__(
-        self, base: Run, suite: Suite, settings: Settings, metric: str | None, metrics: Iterable[str]
+        self,
+        stop: StopWhen,
+        store: Store,
+        suite: Suite,
+        settings: Settings,
+        *,
+        metrics: Sequence[Metric],
+        kind: RunKind,
     ) -> None:
-        from trivium.runs.comparing.decision import deciding
+        from trivium.runs.comparing.decision import deciding, differences_from
         from trivium.runs.comparing.pairing import Methods, ScoredRun
 
-        self._base_run, self._suite, self._settings = base, suite, settings
-        self._methods = Methods()
+        if not settings.until_decided:
+            what = (
+                "against decides when a run stops that asks cases in random order: it needs until_decided "
+                "(--until-decided), and an agent or a judge whose calls are saved. To compare whole runs: "
+                f"trivium compare {stop.against} RUN"
+            )
+            raise InputError("", Problem("against", what))
+        base = Run.load(stop.against, store=store)
+        self._settings, self._methods = settings, Methods()
         self._base = ScoredRun.of(base, self._methods)
         scored = {name for name in self._base.values if name in self._base.scored or self._base.bounds[name]}
-        self._ours, self._theirs = {*metrics, "composite", "pass_rate"}, scored
-        self._both = sorted((self._ours & scored) - set(CASE_FIGURES))
-        self._deciding = deciding(self._both, metric or settings.decide.by)
-        self.stopped_for = StoppedFor(against=base.id, metric=self._deciding[0] if self._deciding else "")
+        ours = {*(each.name for each in metrics), "composite", "pass_rate"}
+        both = sorted((ours & scored) - set(CASE_FIGURES))
+        named = deciding(both, stop.metric or settings.decide.by)
+        self.stopped_for = StoppedFor(against=base.id, metric=named[0] if named else "")
         known = {case.id for case in base.cases()}
         self.cases = frozenset(case.id for case in suite if case.id in known)
         """Ids of the cases that base has too; only these are asked."""
+        problems = [*self._unsuited(base, suite), *_without_metric(named, ours, scored, both)]
+        if not problems:
+            differences = differences_from(
+                base,
+                kind=kind,
+                provenance=measuring(metrics, settings),
+                settings=settings,
+                suite=suite.digest,
+                cases=lambda: (case for case in suite if case.id in self.cases),
+            )
+            if problems := list(differences):
+                problems.append("the numbers would not mean the same; name a run with the same settings")
+        if problems:
+            raise ComparisonError(f"against {base.id}", [Problem("", what) for what in problems])
         sizes = Counter(suite.group_of(case) for case in suite if case.id in known)
         self._difference = Difference(
             margin=settings.margin,
@@ -183,63 +216,15 @@ class ComparisonWith:
             policy=settings.decide.policy,
         )
 
-    def check(self, *, kind: RunKind, provenance: Provenance) -> None:
-        """Refuse a base with which no comparison could be decided.
-
-        Args:
-            kind: Kind of the run that is being made.
-            provenance: The versions of its metrics, and its judge.
-
-        Raises:
-            ComparisonError: If base stopped early, is not finished, has no case of the suite, or lacks the
-                metric; or if the numbers of both runs do not mean the same.
-        """
-        from trivium.runs.comparing.decision import differences_from
-
-        base = self._base_run
-        problems = [*self._unsuited(), *self._without_metric(self.stopped_for.metric)]
-        if not problems:
-            problems = list(
-                differences_from(
-                    base,
-                    kind=kind,
-                    provenance=provenance,
-                    settings=self._settings,
-                    suite=self._suite.digest,
-                    cases=lambda: (case for case in self._suite if case.id in self.cases),
-                )
-            )
-            if problems:
-                problems.append("the numbers would not mean the same; name a run with the same settings")
-        if problems:
-            raise ComparisonError(f"against {base.id}", [Problem("", what) for what in problems])
-
-    def _unsuited(self) -> list[str]:
-        base = self._base_run
+    def _unsuited(self, base: Run, suite: Suite) -> list[str]:
         if not self.cases:
-            what = f'it is a run of suite "{base.record.suite_name}" and has no case of "{self._suite.name}"'
+            what = f'it is a run of suite "{base.record.suite_name}" and has no case of "{suite.name}"'
             return [f"{what}; name a run of that suite (trivium list shows them)"]
         if base.record.state != "done":
             return [f"it is not finished ({base.record.state}): finish it with --resume {base.id}"]
         if self._base.settings.until_decided:
             what = "it stopped early itself (until_decided), so that its cases are no fair sample"
             return [f"{what}; name a run that asked all of them"]
-        return []
-
-    def _without_metric(self, metric: str) -> list[str]:
-        from trivium.runs.comparing.decision import listed
-
-        both = self._both
-        if len(self._deciding) > 1:
-            return [f"{listed(both)} decide a comparison together: name one with against_metric"]
-        if not metric:
-            return ["the runs have no metric in common"]
-        if metric in CASE_FIGURES:
-            return [f"{metric} is computed when the run has ended, and cannot decide when it ends"]
-        for names, word in ((self._ours, "this run computes"), (self._theirs, "it has")):
-            if metric not in names:
-                common = f"both have {listed(both)}" if both else "they have none in common"
-                return [f'{word} no metric "{metric}".{suggest(metric, both)} {common}']
         return []
 
     @property
@@ -262,39 +247,24 @@ class ComparisonWith:
             self._difference.bet(*ends, handicap=handicap)
 
 
-def comparison_with(
-    stop: StopWhen,
-    store: Store,
-    suite: Suite,
-    settings: Settings,
-    *,
-    metrics: Sequence[Metric],
-    kind: RunKind,
-) -> ComparisonWith:
-    """Return what decides the comparison with a stored run, which is known to be comparable.
+def _without_metric(
+    deciding: Sequence[str], ours: set[str], theirs: set[str], both: Sequence[str]
+) -> list[str]:
+    """Say why no metric of both runs decides a comparison, if so."""
+    from trivium.runs.comparing.decision import listed
 
-    Args:
-        stop: The stored run, and the metric that decides, if it is named.
-        store: The store of both runs.
-        suite: Suite of the run that is being made.
-        settings: Its settings.
-        metrics: Its metrics.
-        kind: Its kind.
-
-    Raises:
-        InputError: If the run would not stop early, or the runs would not be comparable.
-    """
-    if not settings.until_decided:
-        what = (
-            "against decides when a run stops that asks cases in random order: it needs until_decided "
-            "(--until-decided), and an agent or a judge whose calls are saved. To compare whole runs: "
-            f"trivium compare {stop.against} RUN"
-        )
-        raise InputError("", Problem("against", what))
-    names = [each.name for each in metrics]
-    found = ComparisonWith(Run.load(stop.against, store=store), suite, settings, stop.metric, names)
-    found.check(kind=kind, provenance=measuring(metrics, settings))
-    return found
+    if len(deciding) > 1:
+        return [f"{listed(both)} decide a comparison together: name one with against_metric"]
+    if not deciding:
+        return ["the runs have no metric in common"]
+    (metric,) = deciding
+    if metric in CASE_FIGURES:
+        return [f"{metric} is computed when the run has ended, and cannot decide when it ends"]
+    for names, word in ((ours, "this run computes"), (theirs, "it has")):
+        if metric not in names:
+            common = f"both have {listed(both)}" if both else "they have none in common"
+            return [f'{word} no metric "{metric}".{suggest(metric, both)} {common}']
+    return []
 
 
 class StoppedComparison:
@@ -350,21 +320,6 @@ class StoppedComparison:
             places = [at[case] for case in cases if case in at]
             self._difference.bet(lowest[places], highest[places], handicap=handicap)
         self.interval = self._difference.interval
-
-    @classmethod
-    def of(
-        cls,
-        base: Run,
-        head: Run,
-        scored: "ScoredRun",
-        figures: "Mapping[str, PairedScores]",
-        options: "Options",
-    ) -> Self | None:
-        """The comparison, if head stopped when its comparison with base was decided; else None."""
-        stop = head.provenance.until_decided
-        if stop is None or stop.against != base.id or stop.metric not in figures:
-            return None
-        return cls(base, head, scored, figures[stop.metric], options, metric=stop.metric)
 
     @property
     def sentence(self) -> str:

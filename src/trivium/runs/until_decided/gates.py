@@ -19,6 +19,7 @@ import msgspec
 
 from trivium.runs.aggregation import Aggregation, AnyEvaluation, evaluated_cases
 from trivium.runs.columns import Column
+from trivium.runs.gates import limits_of
 from trivium.runs.summary import GateAnswer
 from trivium.runs.until_decided.order import GroupOrder, tags_of
 from trivium.store.records import RunRecord
@@ -101,16 +102,6 @@ class Gates:
     def decided(self) -> bool:
         """Whether every gate has passed or failed."""
         return all(self.answer(name, side) != "inconclusive" for name, side, _ in self._limits)
-
-
-def limits_of(settings: Settings) -> list[tuple[str, str, float]]:
-    """Name, side and limit of each gate, in the order of ``runs.gates.gate_results``."""
-    return [
-        (name, side, limit)
-        for name, gate in settings.gates.items()
-        for side, limit in (("at_least", gate.at_least), ("at_most", gate.at_most))
-        if limit is not None
-    ]
 
 
 def values_of(evaluations: Sequence[AnyEvaluation], settings: Settings) -> Values:
