@@ -15,28 +15,19 @@ from trivium.metrics.graph.measures import (
     SHARED_UP_TO,
     SOURCES,
     IndexGraph,
-    average_shortest_path,
-    betweenness,
-    branching_factor,
-    closeness,
-    clustering,
-    degree,
-    diameter,
     estimated_betweenness,
-    global_efficiency,
-    simple_cycles,
 )
 
 MEASURES = (
-    average_shortest_path,
-    betweenness,
-    branching_factor,
-    closeness,
-    clustering,
-    degree,
-    diameter,
-    global_efficiency,
-    simple_cycles,
+    "average_shortest_path",
+    "betweenness",
+    "branching_factor",
+    "closeness",
+    "clustering",
+    "degree",
+    "diameter",
+    "global_efficiency",
+    "simple_cycles",
 )
 
 
@@ -48,14 +39,14 @@ def test_every_golden_graph_measures_as_networkx_measured_it():
     for line in golden("graphs.jsonl"):
         indexed = IndexGraph.of(line["nodes"], [tuple(edge) for edge in line["edges"]])
         assert (indexed.n, len(indexed.edges)) == (line["n_nodes"], line["n_edges"])
-        assert betweenness(indexed).values == near(line["betweenness"])
-        assert closeness(indexed) == near(line["closeness"])
-        assert degree(indexed) == near(line["degree"])
-        assert average_shortest_path(indexed) == near(line["avg_shortest_path"])
-        assert branching_factor(indexed) == near(line["branching_factor"])
-        assert clustering(indexed) == near(line["clustering"])
-        assert bool(simple_cycles(indexed).count) == line["has_cycle"]
-        longest, connected = diameter(indexed)
+        assert indexed.betweenness.values == near(line["betweenness"])
+        assert indexed.closeness == near(line["closeness"])
+        assert indexed.degree == near(line["degree"])
+        assert indexed.average_shortest_path == near(line["avg_shortest_path"])
+        assert indexed.branching_factor == near(line["branching_factor"])
+        assert indexed.clustering == near(line["clustering"])
+        assert bool(indexed.simple_cycles.count) == line["has_cycle"]
+        longest, connected = indexed.diameter
         assert connected == bool(line["undirected_connected"])
         largest = max((size for size, _ in line["component_size_diameter"]), default=None)
         assert longest == max(
@@ -77,7 +68,7 @@ def test_every_golden_walk_has_the_shortest_path_that_was_computed():
 def test_graphs_that_traces_share_measure_as_graphs_of_their_own(first, second):
     for n, edges in (first, second, first):
         shared, own = IndexGraph.shared(n, tuple(edges)), IndexGraph(n, edges)
-        assert [measure(shared) for measure in MEASURES] == [measure(own) for measure in MEASURES]
+        assert [getattr(shared, each) for each in MEASURES] == [getattr(own, each) for each in MEASURES]
 
 
 @pytest.mark.parametrize(("n", "kept"), [(SHARED_UP_TO, True), (SHARED_UP_TO + 1, False)])
@@ -90,21 +81,21 @@ def test_only_small_graphs_are_kept_for_other_traces(n, kept):
 def test_measures_equal_networkx(drawn):
     n, edges = drawn
     indexed, graph = IndexGraph(n, edges), peer.digraph(n, edges)
-    assert betweenness(indexed).values == near(list(nx.betweenness_centrality(graph).values()))
-    assert closeness(indexed) == near(list(nx.closeness_centrality(graph).values()))
-    assert degree(indexed) == near(list(nx.degree_centrality(graph).values()))
-    assert average_shortest_path(indexed) == near(peer.average_shortest_path(graph))
-    assert clustering(indexed) == near(nx.average_clustering(graph.to_undirected()))
-    assert global_efficiency(indexed) == near(nx.global_efficiency(graph.to_undirected()))
-    assert diameter(indexed) == peer.diameter(graph)
+    assert indexed.betweenness.values == near(list(nx.betweenness_centrality(graph).values()))
+    assert indexed.closeness == near(list(nx.closeness_centrality(graph).values()))
+    assert indexed.degree == near(list(nx.degree_centrality(graph).values()))
+    assert indexed.average_shortest_path == near(peer.average_shortest_path(graph))
+    assert indexed.clustering == near(nx.average_clustering(graph.to_undirected()))
+    assert indexed.global_efficiency == near(nx.global_efficiency(graph.to_undirected()))
+    assert indexed.diameter == peer.diameter(graph)
     out = [d for _, d in graph.out_degree() if d]
-    assert branching_factor(indexed) == (mean(out) if out else None)
+    assert indexed.branching_factor == (mean(out) if out else None)
 
 
 @given(graphs(most_nodes=6))
 def test_cycles_equal_networkx_and_the_shortest_is_one_of_them(drawn):
     n, edges = drawn
-    found = simple_cycles(IndexGraph(n, edges))
+    found = IndexGraph(n, edges).simple_cycles
     cycles = list(nx.simple_cycles(peer.digraph(n, edges)))
     if found.counted_up_to is None:
         assert found.count == len(cycles)
@@ -126,19 +117,19 @@ def test_hops_equal_networkx(drawn):
 
 def test_no_nodes_measure_nothing():
     empty = IndexGraph(0, [])
-    assert average_shortest_path(empty) is None
-    assert branching_factor(empty) is None
-    assert clustering(empty) is None
-    assert diameter(empty) == (None, False)
-    assert global_efficiency(empty) == 0.0
+    assert empty.average_shortest_path is None
+    assert empty.branching_factor is None
+    assert empty.clustering is None
+    assert empty.diameter == (None, False)
+    assert empty.global_efficiency == 0.0
 
 
 def test_counting_cycles_stops_and_says_where():
     everyone = [(source, target) for source in range(20) for target in range(20) if source != target]
-    found = simple_cycles(IndexGraph(20, everyone))
+    found = IndexGraph(20, everyone).simple_cycles
     assert found.count == found.counted_up_to == 100
     assert len(found.shortest) == 2
-    with_loop = simple_cycles(IndexGraph(20, [*everyone, (7, 7)]))
+    with_loop = IndexGraph(20, [*everyone, (7, 7)]).simple_cycles
     assert with_loop.shortest == (7,)
 
 
@@ -149,7 +140,7 @@ def ring(n):
 
 def test_above_2_000_nodes_betweenness_is_estimated_within_its_standard_error():
     n = EXACT_BETWEENNESS + 1
-    found = betweenness(IndexGraph(n, ring(n)))
+    found = IndexGraph(n, ring(n)).betweenness
     assert found.sources == SOURCES
     # Every node of a ring is alike: the exact figure is the mean detour over one source's paths.
     lengths = nx.single_source_shortest_path_length(peer.digraph(n, ring(n)), 0)
@@ -157,7 +148,7 @@ def test_above_2_000_nodes_betweenness_is_estimated_within_its_standard_error():
     beyond = [abs(v - exact) > 4 * e for v, e in zip(found.values, found.standard_errors, strict=True)]
     assert sum(beyond) < 0.01 * n
     assert mean(found.values) == pytest.approx(exact, rel=0.05)
-    assert betweenness(IndexGraph(n, ring(n))) == found
+    assert IndexGraph(n, ring(n)).betweenness == found
 
 
 def test_estimated_betweenness_equals_networkx_when_every_source_is_asked():
@@ -174,10 +165,10 @@ def test_beyond_5_000_nodes_distances_are_estimated_from_sampled_sources():
     total = sum(exact.values())
     # In a ring every node sees the same distances, so any sample of sources gives the average exactly.
     assert len(indexed.sources) == SOURCES
-    assert average_shortest_path(indexed) == near(total / (n - 1))
-    assert mean(closeness(indexed)) == pytest.approx((n - 1) / total, rel=0.05)
+    assert indexed.average_shortest_path == near(total / (n - 1))
+    assert mean(indexed.closeness) == pytest.approx((n - 1) / total, rel=0.05)
     undirected = nx.single_source_shortest_path_length(peer.digraph(n, ring(n)).to_undirected(), 0)
     inverse = sum(1 / d for d in undirected.values() if d) / (n - 1)
-    assert global_efficiency(indexed) == pytest.approx(inverse)
-    assert diameter(indexed) == (max(undirected.values()), True)
-    assert simple_cycles(indexed).counted_up_to is not None
+    assert indexed.global_efficiency == pytest.approx(inverse)
+    assert indexed.diameter == (max(undirected.values()), True)
+    assert indexed.simple_cycles.counted_up_to is not None

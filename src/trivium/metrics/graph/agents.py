@@ -15,10 +15,6 @@ from trivium.metrics.graph.measures import (
     Edge,
     IndexGraph,
     NamedGraph,
-    betweenness,
-    closeness,
-    degree,
-    global_efficiency,
 )
 from trivium.metrics.graph.tool_calls import ToolMetric
 from trivium.metrics.metric import RECORDED_BY, Score, Skip, TraceMetric
@@ -142,7 +138,7 @@ class CoordinationQuality(MessageMetric):
             efficiency = _follows(found.handed_on, case.expect.workflow, detail)
             method = "workflow"
         else:
-            efficiency = global_efficiency(found.graph)
+            efficiency = found.graph.global_efficiency
             method = "global_efficiency"
             if found.graph.sources is not None:
                 detail |= {"estimated": True, "sources": len(found.graph.sources)}
@@ -186,7 +182,7 @@ class Centrality(TraceMetric):
         found = interactions(trace)
         if not found.agents:
             raise Skip("the trace names no agent")
-        between, close, degrees = betweenness(found.graph), closeness(found.graph), degree(found.graph)
+        between, close, degrees = found.graph.betweenness, found.graph.closeness, found.graph.degree
         means = [sum(three) / 3 for three in zip(between.values, close, degrees, strict=True)]
         raw = max(means)
         if not all(map(isfinite, between.values)):

@@ -4,10 +4,10 @@ A graph is an :class:`IndexGraph` with nodes 0 … n−1. It computes its distan
 use.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cached_property, lru_cache, wraps
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property, lru_cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,7 +30,6 @@ _SHARED = 256
 """Number of graphs in that cache; with its distances, a graph takes up to about 10 kB."""
 
 Distances = NDArray[np.float64]
-T = TypeVar("T")
 
 
 class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,11 +53,40 @@ class NamedGraph(msgspec.Struct, frozen=True):
     edges: dict[tuple[str, str], Edge]
 
 
-class IndexGraph:
-    """A directed graph with nodes 0 … n−1, which never changes.
+class Betweenness(msgspec.Struct, frozen=True):
+    """Betweenness of every node, normalised by (n − 1)(n − 2).
 
     Attributes:
-        measured: The measures computed so far.
+        values: One value per node, in [0, 1].
+        sources: Number of sampled sources, or None if exact.
+        standard_errors: One per node, or None if exact.
+    """
+
+    values: list[float]
+    sources: int | None = None
+    standard_errors: list[float] | None = None
+
+
+class Cycles(msgspec.Struct, frozen=True):
+    """The simple cycles of a graph.
+
+    Attributes:
+        count: Number of cycles counted; a self loop is one.
+        counted_up_to: Limit at which counting stopped, or None if all were counted.
+        shortest: Nodes of the shortest cycle, in order; if ``counted_up_to`` is set, perhaps only the
+            shortest of those counted.
+    """
+
+    count: int
+    counted_up_to: int | None
+    shortest: tuple[int, ...]
+
+
+NO_CYCLES = Cycles(0, None, ())
+
+
+class IndexGraph:
+    """A directed graph with nodes 0 … n−1, which never changes, and its measures.
 
     Args:
         n: Number of nodes.
@@ -68,7 +96,6 @@ class IndexGraph:
     def __init__(self, n: int, edges: Sequence[tuple[int, int]]) -> None:
         self.n = n
         self.edges = edges
-        self.measured: dict[Callable[[IndexGraph], Any], Any] = {}
 
     @classmethod
     def of(cls, nodes: Iterable[Hashable], edges: Iterable[tuple[Hashable, Hashable]]) -> "IndexGraph":
@@ -120,27 +147,148 @@ class IndexGraph:
         return _rows(self.undirected, self.n, self.sources)
 
     def hops(self, source: int, target: int) -> int | None:
-        """Return the length of the shortest path between two nodes, or None if there is no path."""
+        """The length of the shortest path between two nodes, or None if there is no path."""
         for depth, layer in enumerate(rx.bfs_layers(self.directed, [source])):
             if target in layer:
                 return depth
         return None
 
+    @cached_property
+    def degree(self) -> Sequence[float]:
+        """(in-degree + out-degree) / (n − 1) of each node, up to 2; a self loop counts twice.
+
+        A single node has 1, as in ``networkx.degree_centrality``.
+        """
+        if self.n == 1:
+            return [1.0]
+        counts = [0] * self.n
+        for source, target in self.edges:
+            counts[source] += 1
+            counts[target] += 1
+        return [count * (1.0 / (self.n - 1)) for count in counts]
+
+    @cached_property
+    def branching_factor(self) -> float | None:
+        """The mean out-degree of nodes with a successor, self loops included; None without edges."""
+        sources = {source for source, _ in self.edges}
+        return len(self.edges) / len(sources) if sources else None
+
+    @cached_property
+    def clustering(self) -> float | None:
+        """The average clustering coefficient: the share of pairs of neighbours that are connected.
+
+        The graph is taken as undirected and without self loops, as in ``networkx.average_clustering``.
+
+        Returns:
+            In [0, 1], or None without nodes.
+        """
+        if self.n == 0:
+            return None
+        neighbours: list[set[int]] = [set() for _ in range(self.n)]
+        for source, target in self.edges:
+            if source != target:
+                neighbours[source].add(target)
+                neighbours[target].add(source)
+        links = [0] * self.n  # edges between the neighbours of each node, each counted twice
+        for node, near in enumerate(neighbours):
+            for other in near:
+                if other > node:
+                    shared = len(near & neighbours[other])
+                    links[node] += shared
+                    links[other] += shared
+        counts = [len(near) for near in neighbours]
+        return sum([n / (k * (k - 1)) for n, k in zip(links, counts, strict=True) if n]) / self.n
+
+    @cached_property
+    def average_shortest_path(self) -> float | None:
+        """The mean length of shortest paths, over ordered pairs of nodes with a path.
+
+        Returns:
+            At least 1, or None if no node reaches another.
+        """
+        distances = self.distances
+        pairs = int(np.count_nonzero(distances))
+        return float(distances.sum()) / pairs if pairs else None
+
+    @cached_property
+    def closeness(self) -> Sequence[float]:
+        """The closeness of each node by incoming distance, with the Wasserman–Faust factor.
+
+        If r other nodes reach a node over a total distance t, its closeness is (r / t) · (r / (n − 1)), or 0
+        if none reaches it, as in ``networkx.closeness_centrality`` on a DiGraph. With sampled sources, r and
+        t count only sources, and their number replaces n − 1.
+
+        Returns:
+            One value per node, in [0, 1].
+        """
+        distances = self.distances
+        reach = np.count_nonzero(distances, axis=0).tolist()
+        total = distances.sum(axis=0).tolist()
+        others = [self.n - 1 if self.sources is None else len(distances)] * self.n
+        for source in self.sources or ():
+            others[source] -= 1  # a source does not count for itself
+        return [(r / t) * (r / count) if t else 0.0 for r, t, count in zip(reach, total, others, strict=True)]
+
+    @cached_property
+    def diameter(self) -> tuple[int | None, bool]:
+        """The diameter of the undirected graph, in edges, and whether the graph is connected.
+
+        A disconnected graph has the diameter of its largest component; of equally large components, the
+        largest diameter. Sampled sources give a lower bound. None without nodes.
+        """
+        if self.n == 0:
+            return None, False
+        distances = self.undirected_distances
+        if np.count_nonzero(distances) == len(distances) * (self.n - 1):
+            return int(distances.max()), True
+        reach = np.count_nonzero(distances, axis=1)
+        return int(distances[reach == reach.max()].max()), False
+
+    @cached_property
+    def global_efficiency(self) -> float:
+        """The mean of 1 / distance over ordered pairs of nodes, 0 for a pair without a path.
+
+        The graph is taken as undirected; 1 for a complete graph, 0 for fewer than two nodes. Latora &
+        Marchiori, "Efficient behavior of small-world networks", Phys. Rev. Lett. 87 (2001).
+        """
+        if self.n < 2:
+            return 0.0
+        distances = self.undirected_distances
+        total = 0.0
+        for start in range(0, len(distances), _BLOCK):
+            block = distances[start : start + _BLOCK]
+            total += float((1.0 / block[block > 0]).sum())
+        return total / (len(distances) * (self.n - 1))
+
+    @cached_property
+    def betweenness(self) -> Betweenness:
+        """The betweenness of each node, as in ``networkx.betweenness_centrality`` on a DiGraph.
+
+        Above 2,000 nodes, estimate it as the mean dependency of sampled sources on a node, with the standard
+        error of that mean (Brandes & Pich, "Centrality estimation in large networks", 2007).
+        """
+        if self.n <= EXACT_BETWEENNESS:
+            exact = rx.digraph_betweenness_centrality(self.directed, parallel_threshold=_THREADS_FROM)
+            return Betweenness(list(exact.values()))
+        return estimated_betweenness(self, self.sample(SOURCES))
+
+    @cached_property
+    def simple_cycles(self) -> Cycles:
+        """Count simple cycles and find the shortest (docs/definitions/traces.md#complexity)."""
+        if rx.is_directed_acyclic_graph(self.directed):
+            return NO_CYCLES
+        limit = max(10, min(MOST_CYCLES, _WORK // (self.n + len(self.edges))))
+        count, shortest = 0, None
+        for cycle in islice(rx.simple_cycles(self.directed), limit + 1):
+            count += 1
+            if shortest is None or len(cycle) < len(shortest):
+                shortest = cycle
+        if count <= limit:
+            return Cycles(count, None, tuple(shortest or ()))
+        return Cycles(limit, limit, _shortest(self) or tuple(shortest or ()))
+
 
 _shared_graph = lru_cache(maxsize=_SHARED)(IndexGraph)
-
-
-def _once(measure: Callable[[IndexGraph], T]) -> Callable[[IndexGraph], T]:
-    """Cache a measure in each graph; callers share the returned value and must not change it."""
-
-    @wraps(measure)
-    def computed_once(graph: IndexGraph) -> T:
-        if measure not in graph.measured:
-            graph.measured[measure] = measure(graph)
-        value: T = graph.measured[measure]
-        return value
-
-    return computed_once
 
 
 def _matrix(untyped: Any) -> Distances:
@@ -156,122 +304,8 @@ def _rows(graph: Any, n: int, sources: Sequence[int]) -> Distances:
     return rows
 
 
-@_once
-def degree(graph: IndexGraph) -> Sequence[float]:
-    """Return (in-degree + out-degree) / (n − 1) of each node, up to 2; a self loop counts twice.
-
-    A single node has 1, as in ``networkx.degree_centrality``.
-    """
-    if graph.n == 1:
-        return [1.0]
-    counts = [0] * graph.n
-    for source, target in graph.edges:
-        counts[source] += 1
-        counts[target] += 1
-    return [count * (1.0 / (graph.n - 1)) for count in counts]
-
-
-@_once
-def branching_factor(graph: IndexGraph) -> float | None:
-    """Return the mean out-degree of nodes with a successor, self loops included; None without edges."""
-    sources = {source for source, _ in graph.edges}
-    return len(graph.edges) / len(sources) if sources else None
-
-
-@_once
-def clustering(graph: IndexGraph) -> float | None:
-    """Return the average clustering coefficient: the share of pairs of neighbours that are connected.
-
-    The graph is taken as undirected and without self loops, as in ``networkx.average_clustering``.
-
-    Returns:
-        In [0, 1], or None without nodes.
-    """
-    if graph.n == 0:
-        return None
-    neighbours: list[set[int]] = [set() for _ in range(graph.n)]
-    for source, target in graph.edges:
-        if source != target:
-            neighbours[source].add(target)
-            neighbours[target].add(source)
-    links = [0] * graph.n  # edges between the neighbours of each node, each counted twice
-    for node, near in enumerate(neighbours):
-        for other in near:
-            if other > node:
-                shared = len(near & neighbours[other])
-                links[node] += shared
-                links[other] += shared
-    counts = [len(near) for near in neighbours]
-    return sum([n / (k * (k - 1)) for n, k in zip(links, counts, strict=True) if n]) / graph.n
-
-
 _BLOCK = 512
 """Rows of the distance matrix processed together, which avoids a second copy of the matrix."""
-
-
-@_once
-def average_shortest_path(graph: IndexGraph) -> float | None:
-    """Return the mean length of shortest paths, over ordered pairs of nodes with a path.
-
-    Returns:
-        At least 1, or None if no node reaches another.
-    """
-    distances = graph.distances
-    pairs = int(np.count_nonzero(distances))
-    return float(distances.sum()) / pairs if pairs else None
-
-
-@_once
-def closeness(graph: IndexGraph) -> Sequence[float]:
-    """Return the closeness of each node by incoming distance, with the Wasserman–Faust factor.
-
-    If r other nodes reach a node over a total distance t, its closeness is (r / t) · (r / (n − 1)), or 0 if
-    none reaches it, as in ``networkx.closeness_centrality`` on a DiGraph. With sampled sources, r and t count
-    only sources, and their number replaces n − 1.
-
-    Returns:
-        One value per node, in [0, 1].
-    """
-    distances = graph.distances
-    reach = np.count_nonzero(distances, axis=0).tolist()
-    total = distances.sum(axis=0).tolist()
-    others = [graph.n - 1 if graph.sources is None else len(distances)] * graph.n
-    for source in graph.sources or ():
-        others[source] -= 1  # a source does not count for itself
-    return [(r / t) * (r / count) if t else 0.0 for r, t, count in zip(reach, total, others, strict=True)]
-
-
-@_once
-def diameter(graph: IndexGraph) -> tuple[int | None, bool]:
-    """Return the diameter of the undirected graph, in edges, and whether the graph is connected.
-
-    A disconnected graph has the diameter of its largest component; of equally large components, the largest
-    diameter. Sampled sources give a lower bound. None without nodes.
-    """
-    if graph.n == 0:
-        return None, False
-    distances = graph.undirected_distances
-    if np.count_nonzero(distances) == len(distances) * (graph.n - 1):
-        return int(distances.max()), True
-    reach = np.count_nonzero(distances, axis=1)
-    return int(distances[reach == reach.max()].max()), False
-
-
-@_once
-def global_efficiency(graph: IndexGraph) -> float:
-    """Return the mean of 1 / distance over ordered pairs of nodes, 0 for a pair without a path.
-
-    The graph is taken as undirected; 1 for a complete graph, 0 for fewer than two nodes. Latora & Marchiori,
-    "Efficient behavior of small-world networks", Phys. Rev. Lett. 87 (2001).
-    """
-    if graph.n < 2:
-        return 0.0
-    distances = graph.undirected_distances
-    total = 0.0
-    for start in range(0, len(distances), _BLOCK):
-        block = distances[start : start + _BLOCK]
-        total += float((1.0 / block[block > 0]).sum())
-    return total / (len(distances) * (graph.n - 1))
 
 
 EXACT_BETWEENNESS = 2_000
@@ -279,33 +313,6 @@ EXACT_BETWEENNESS = 2_000
 
 _THREADS_FROM = 300
 """Smallest graph for which threads are faster."""
-
-
-class Betweenness(msgspec.Struct, frozen=True):
-    """Betweenness of every node, normalised by (n − 1)(n − 2).
-
-    Attributes:
-        values: One value per node, in [0, 1].
-        sources: Number of sampled sources, or None if exact.
-        standard_errors: One per node, or None if exact.
-    """
-
-    values: list[float]
-    sources: int | None = None
-    standard_errors: list[float] | None = None
-
-
-@_once
-def betweenness(graph: IndexGraph) -> Betweenness:
-    """Return the betweenness of each node, as in ``networkx.betweenness_centrality`` on a DiGraph.
-
-    Above 2,000 nodes, estimate it as the mean dependency of sampled sources on a node, with the standard
-    error of that mean (Brandes & Pich, "Centrality estimation in large networks", 2007).
-    """
-    if graph.n <= EXACT_BETWEENNESS:
-        exact = rx.digraph_betweenness_centrality(graph.directed, parallel_threshold=_THREADS_FROM)
-        return Betweenness(list(exact.values()))
-    return estimated_betweenness(graph, graph.sample(SOURCES))
 
 
 def estimated_betweenness(graph: IndexGraph, sources: Sequence[int]) -> Betweenness:
@@ -329,7 +336,7 @@ def estimated_betweenness(graph: IndexGraph, sources: Sequence[int]) -> Betweenn
 
 
 def _dependency(following: list[list[int]], source: int) -> list[float]:
-    """Return the dependency of a source on each node (Brandes, "A faster algorithm for betweenness …")."""
+    """The dependency of a source on each node (Brandes, "A faster algorithm for betweenness …")."""
     n = len(following)
     depth = [-1] * n
     ways = [0.0] * n
@@ -360,42 +367,8 @@ _WORK = 1_000_000
 """Maximum number of steps to count cycles; a cycle costs up to one step for every node and edge."""
 
 
-class Cycles(msgspec.Struct, frozen=True):
-    """The simple cycles of a graph.
-
-    Attributes:
-        count: Number of cycles counted; a self loop is one.
-        counted_up_to: Limit at which counting stopped, or None if all were counted.
-        shortest: Nodes of the shortest cycle, in order; if ``counted_up_to`` is set, perhaps only the
-            shortest of those counted.
-    """
-
-    count: int
-    counted_up_to: int | None
-    shortest: tuple[int, ...]
-
-
-NO_CYCLES = Cycles(0, None, ())
-
-
-@_once
-def simple_cycles(graph: IndexGraph) -> Cycles:
-    """Count simple cycles and find the shortest (docs/definitions/traces.md#complexity)."""
-    if rx.is_directed_acyclic_graph(graph.directed):
-        return NO_CYCLES
-    limit = max(10, min(MOST_CYCLES, _WORK // (graph.n + len(graph.edges))))
-    count, shortest = 0, None
-    for cycle in islice(rx.simple_cycles(graph.directed), limit + 1):
-        count += 1
-        if shortest is None or len(cycle) < len(shortest):
-            shortest = cycle
-    if count <= limit:
-        return Cycles(count, None, tuple(shortest or ()))
-    return Cycles(limit, limit, _shortest(graph) or tuple(shortest or ()))
-
-
 def _shortest(graph: IndexGraph) -> tuple[int, ...] | None:
-    """Return the shortest cycle: a self loop, or an edge and the shortest path back.
+    """The shortest cycle: a self loop, or an edge and the shortest path back.
 
     None if distances are only sampled.
     """

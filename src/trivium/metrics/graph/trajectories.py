@@ -18,11 +18,6 @@ from trivium.metrics.graph.measures import (
     Edge,
     IndexGraph,
     NamedGraph,
-    average_shortest_path,
-    branching_factor,
-    clustering,
-    diameter,
-    simple_cycles,
 )
 from trivium.metrics.graph.tool_calls import ToolMetric
 from trivium.metrics.metric import Score, Skip, TraceMetric
@@ -135,18 +130,18 @@ class Complexity(ToolMetric):
         """
         indexed = indexed_tool_graph(trace, self.tools)
         graph = indexed.graph
-        path, branching = average_shortest_path(graph), branching_factor(graph)
+        path, branching = graph.average_shortest_path, graph.branching_factor
         if path is None or branching is None:
             raise Skip("no tool was called")
-        longest, connected = diameter(graph)
-        cycles = simple_cycles(graph)
+        longest, connected = graph.diameter
+        cycles = graph.simple_cycles
         names = (START, END, *indexed.tools)
         detail: dict[str, object] = {
             "average_shortest_path": path,
             "branching_factor": branching,
             "diameter": longest,
             "connected": connected,
-            "clustering": clustering(graph),
+            "clustering": graph.clustering,
             "cycles": cycles.count,
             "shortest_cycle": [names[node] for node in cycles.shortest],
         }
