@@ -113,25 +113,17 @@ def _scores_of(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:
         return _score_batch(metric, inputs)
     except Stopped:
         raise
-    except BaseException as error:  # score them one by one: the others of the batch may be fine
-        if may_be_ctrl_c(error):
-            raise
-        log.debug("%s failed on a batch of %d: %s", metric.name, len(inputs), reason(error))
-    return [_score_alone(metric, each) for each in inputs]
-
-
-def _score_alone(metric: Metric, metric_input: MetricInput) -> Score:
-    try:
-        (score,) = _score_batch(metric, [metric_input])
-    except Stopped:
-        raise
     except BaseException as error:
         if may_be_ctrl_c(error):
             raise
-        where = f"{metric_input.attempt.case}, repeat {metric_input.attempt.repeat}"
-        log.warning("%s failed on %s: %s", metric.name, where, reason(error))
-        return metric.error(reason(error))
-    return score
+        if len(inputs) > 1:  # score them one by one: the others of the batch may be fine
+            log.debug("%s failed on a batch of %d: %s", metric.name, len(inputs), reason(error))
+            return [score for each in inputs for score in _scores_of(metric, [each])]
+        attempt = inputs[0].attempt
+        log.warning(
+            "%s failed on %s, repeat %d: %s", metric.name, attempt.case, attempt.repeat, reason(error)
+        )
+        return [metric.error(reason(error))]
 
 
 def _score_batch(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:

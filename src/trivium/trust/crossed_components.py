@@ -21,22 +21,15 @@ Part = Literal["case", "user", "case × user", "attempt", "judge", "judgement"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 
-class _Pairs(NamedTuple):
-    """Sum of squared differences over pairs, and the number of these pairs; shape (b,) each."""
+Pairs = Floats
+"""Sum of squared differences over pairs of scores, and the number of these pairs, shape (2, b)."""
 
-    squares: Floats
-    number: Floats
 
-    def without(self, other: "_Pairs") -> "_Pairs":
-        return _Pairs(self.squares - other.squares, self.number - other.number)
-
-    def with_(self, other: "_Pairs") -> "_Pairs":
-        return _Pairs(self.squares + other.squares, self.number + other.number)
-
-    def half_mean(self) -> Floats:
-        """Half the mean square; NaN without a pair."""
-        known = self.number > 0.5
-        return np.where(known, self.squares / np.where(known, 2 * self.number, 1), np.nan)
+def _half_mean(pairs: Pairs) -> Floats:
+    """Half the mean square; NaN without a pair."""
+    squares, number = pairs
+    known = number > 0.5
+    return np.where(known, squares / np.where(known, 2 * number, 1), np.nan)
 
 
 class _Related(NamedTuple):
@@ -123,20 +116,20 @@ class CrossedScores:
         """
         weights = counts.T.astype(np.float64)
         sums = [(weights @ each).reshape(-1, self._users, self._judges) for each in self._sums]
-        inside = [_Pairs(*(weights @ each).T) for each in self._inside]
+        inside = [(weights @ each).T for each in self._inside]
         case, cell, attempt, case_judge, cell_judge = inside
         same = _related(_over(sums, (1,)), _over(sums, ()), case_judge, cell_judge, None)
         unknown = np.full(len(weights), np.nan)
         if not self.several_judges:
             return _parts(same, np.zeros(len(weights)), unknown)
         other = _related(
-            _over(sums, (1, 2)).without(_over(sums, (1,))),
-            _over(sums, (2,)).without(_over(sums, ())),
-            case.without(case_judge),
-            cell.without(cell_judge),
+            _over(sums, (1, 2)) - _over(sums, (1,)),
+            _over(sums, (2,)) - _over(sums, ()),
+            case - case_judge,
+            cell - cell_judge,
             attempt,
         )
-        return _parts(other, attempt.half_mean(), other.apart - same.apart)
+        return _parts(other, _half_mean(attempt), other.apart - same.apart)
 
 
 def _codes(given: npt.ArrayLike, like: Floats) -> Ints:
@@ -147,20 +140,21 @@ def _codes(given: npt.ArrayLike, like: Floats) -> Ints:
     return found
 
 
-def _over(sums: Sequence[Floats], axes: tuple[int, ...]) -> _Pairs:
+def _over(sums: Sequence[Floats], axes: tuple[int, ...]) -> Pairs:
     """The pairs of scores of all groups that agree in users and judges, but for those at the axes."""
     number, total, squares = (each.sum(axis=axes) if axes else each for each in sums)
     rest = tuple(range(1, number.ndim))
-    return _Pairs((number * squares - total**2).sum(axis=rest), (number * (number - 1) / 2).sum(axis=rest))
+    pairs = (number * squares - total**2).sum(axis=rest), (number * (number - 1) / 2).sum(axis=rest)
+    return np.stack(pairs)
 
 
-def _related(every: _Pairs, user: _Pairs, case: _Pairs, cell: _Pairs, attempt: _Pairs | None) -> _Related:
+def _related(every: Pairs, user: Pairs, case: Pairs, cell: Pairs, attempt: Pairs | None) -> _Related:
     """The half mean squares, from the pairs of all, and those that share user, case, cell, or attempt."""
     return _Related(
-        apart=every.without(user).without(case).with_(cell).half_mean(),
-        same_user=user.without(cell).half_mean(),
-        same_case=case.without(cell).half_mean(),
-        same_cell=(cell if attempt is None else cell.without(attempt)).half_mean(),
+        apart=_half_mean(every - user - case + cell),
+        same_user=_half_mean(user - cell),
+        same_case=_half_mean(case - cell),
+        same_cell=_half_mean(cell if attempt is None else cell - attempt),
     )
 
 
