@@ -1,8 +1,9 @@
 """Certifies the lowest confidence at which judgements may be accepted with a guaranteed error rate."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
 from math import ceil, log, log1p
 from typing import Literal, NamedTuple
 
@@ -283,7 +284,9 @@ def certify(
     items = verdicts.wrong.size if n_items is None else n_items
     _check_options(epsilon, delta, bound, items=items, verdicts=verdicts.wrong.size)
     new_test = partial(_risk_test, bound, epsilon, size, verdicts.groups)
-    certified, tested, shares = _search(verdicts, new_test, delta)
+    shares = _shares_of_delta(verdicts, new_test(), delta)
+    tests = list(_tests(verdicts, shares, new_test()))
+    certified = max((end for end, passes in tests if passes), default=0)
     errors = int(verdicts.wrong[:certified].sum())
     final = new_test()
     final.accept(verdicts.codes[:certified], verdicts.wrong[:certified])
@@ -299,7 +302,7 @@ def certify(
         method=final.method,
         n=verdicts.wrong.size,
         groups=verdicts.groups,
-        tested=tested,
+        tested=len(tests),
         reason=reason,
         shortfall=shortfall,
         group_size=size,
@@ -355,7 +358,7 @@ def labels_needed(
         for _ in range(WORLDS):
             world = _with_further(verdicts, further, alike, rng)
             shares = _shares_of_delta(world, untouched, delta)
-            failures += not _certifies_anything(world, shares, new_test())
+            failures += not any(passes for _, passes in _tests(world, shares, new_test()))
             if failures > (1 - POWER) * WORLDS:
                 return False
         return True
@@ -416,46 +419,27 @@ class _Verdicts(NamedTuple):
         return cls(wrong[order], confidences[order], codes[order], groups, ends)
 
 
-def _search(verdicts: _Verdicts, new_test: Callable[[], RiskTest], delta: float) -> tuple[int, int, Floats]:
-    """Count the certified verdicts and the tested thresholds, and split delta among the starts.
-
-    Args:
-        verdicts: The verdicts.
-        new_test: Makes a test without any verdicts.
-        delta: Probability that the guarantee fails.
-    """
-    wrong, codes, ends = verdicts.wrong, verdicts.codes, verdicts.ends
-    shares = _shares_of_delta(verdicts, new_test(), delta)
-    test, added, level, tested, certified = new_test(), 0, 0.0, 0, 0
-    for end, share in zip(map(int, ends), shares, strict=True):
-        level += share
-        if not level:
-            continue
-        test.accept(codes[added:end], wrong[added:end])
-        added, tested = end, tested + 1
-        if test.log_p() <= log(level):
-            certified = end
-        else:
-            level = 0.0
-    return certified, tested, shares
-
-
-def _certifies_anything(verdicts: _Verdicts, shares: Floats, test: RiskTest) -> bool:
-    """Whether ``_search`` certifies anything: it does if it passes where it starts, or starts again.
+def _tests(verdicts: _Verdicts, shares: Floats, test: RiskTest) -> Iterator[tuple[int, bool]]:
+    """Test thresholds in order: at each start, and from there on while each passes.
 
     Args:
         verdicts: The verdicts.
         shares: Share of delta with which each threshold starts.
         test: A test without any verdicts.
+
+    Yields:
+        The number of verdicts that a threshold accepts, and whether it passes.
     """
-    added = 0
-    for place in np.flatnonzero(shares):
-        end = verdicts.ends[place]
-        test.accept(verdicts.codes[added:end], verdicts.wrong[added:end])
-        if test.log_p() <= log(shares[place]):
-            return True
-        added = end
-    return False
+    added, level = 0, 0.0
+    for first, following in pairwise([*np.flatnonzero(shares), verdicts.ends.size]):
+        level += shares[first]
+        for end in map(int, verdicts.ends[first:following]):
+            test.accept(verdicts.codes[added:end], verdicts.wrong[added:end])
+            added, passes = end, test.log_p() <= log(level)
+            yield end, passes
+            if not passes:
+                level = 0.0
+                break
 
 
 def _shares_of_delta(verdicts: _Verdicts, test: RiskTest, delta: float) -> Floats:
