@@ -96,6 +96,7 @@ class Metric:
         name: Name in suites and reports.
         tier: text, judge or trace.
         fixed_needs: Metrics that must be computed first, independent of the settings.
+        fixed_case_fields: See ``case_fields``, independent of the settings.
         version: Changes when the same input may give another score; runs with different versions are
             compared only on request.
         unit: Unit of ``raw``, which reports show next to the score: ``s`` for seconds, words such as
@@ -107,6 +108,7 @@ class Metric:
     name: ClassVar[str] = ""
     tier: ClassVar[Tier] = "text"
     fixed_needs: ClassVar[tuple[str, ...]] = ()
+    fixed_case_fields: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[str] = "1"
     unit: ClassVar[str | None] = None
     better: ClassVar[Literal["higher", "lower"] | None] = "higher"
@@ -131,9 +133,9 @@ class Metric:
         """Fields of a case of which at least one must be given, or the metric is skipped; empty for none.
 
         Such as ``references`` or ``expect.tools``. A metric without any can score recorded traces as they are
-        (``trivium traces score``).
+        (``trivium traces score``). Override this if they depend on the settings.
         """
-        return ()
+        return self.fixed_case_fields
 
     def check(self) -> None:
         """Check that everything that the metric needs is installed.
@@ -191,17 +193,13 @@ class TextMetric(Metric):
     """
 
     tier: ClassVar[Tier] = "text"
+    fixed_case_fields: ClassVar[tuple[str, ...]] = ("references",)
     references: str = "best"
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """Make the metric with the suite's rule for several references."""
         return cls(references=settings.references)
-
-    @property
-    def case_fields(self) -> tuple[str, ...]:
-        """The references."""
-        return ("references",)
 
     def compare(self, output: str, reference: str) -> float:
         """Return the similarity of an output to one reference, in [0, 1]."""

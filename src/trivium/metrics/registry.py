@@ -104,12 +104,16 @@ REGISTERED: dict[str, type[Metric]] = {}
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-def metric(name: str, *, needs: Sequence[str] = (), version: str = "1") -> Callable[[type[M]], type[M]]:
+def metric(
+    name: str, *, needs: Sequence[str] = (), case_fields: Sequence[str] = (), version: str = "1"
+) -> Callable[[type[M]], type[M]]:
     """Make a class a frozen dataclass and register it as a metric.
 
     Args:
         name: Name in suites and reports.
         needs: Metrics that must be computed first.
+        case_fields: Fields of a case of which at least one must be given (see :class:`Metric`); by default
+            those of the class that it extends.
         version: See :class:`Metric`.
 
     Raises:
@@ -124,6 +128,7 @@ def metric(name: str, *, needs: Sequence[str] = (), version: str = "1") -> Calla
         made = dataclass(frozen=True, kw_only=True)(cls)
         made.name = name
         made.fixed_needs = tuple(needs)
+        made.fixed_case_fields = tuple(case_fields) or made.fixed_case_fields
         made.version = version
         REGISTERED[name] = made
         return made

@@ -17,7 +17,7 @@ from trivium.traces.trace import TURN, Span
 from trivium.values import text_or_json
 
 
-@metric("turn_success")
+@metric("turn_success", case_fields=("expect.turns",))
 class TurnSuccess(Metric):
     """The share of turns with expectations in which the agent met all of them.
 
@@ -35,11 +35,6 @@ class TurnSuccess(Metric):
     def from_settings(cls, settings: Settings) -> Self:
         """Make the metric with the suite's interpretation of tool calls."""
         return cls(tools=settings.tools)
-
-    @property
-    def case_fields(self) -> tuple[str, ...]:
-        """The expectations."""
-        return ("expect.turns",)
 
     def score(self, metric_input: MetricInput) -> Score:
         """Score one conversation."""

@@ -50,7 +50,7 @@ class ToolMetric(TraceMetric):
         return cls(tools=settings.tools)
 
 
-@metric("tool_recall")
+@metric("tool_recall", case_fields=("expect.tools",))
 class ToolRecall(ToolMetric):
     """Expected calls that were made / expected calls, in [0, 1]; 1 when none was expected.
 
@@ -58,11 +58,6 @@ class ToolRecall(ToolMetric):
 
     Calls are matched according to ``tools.match``. Skipped if the case does not state ``expect.tools``.
     """
-
-    @property
-    def case_fields(self) -> tuple[str, ...]:
-        """The expected calls."""
-        return ("expect.tools",)
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace; ``detail`` has the missing calls by tool."""
@@ -79,7 +74,7 @@ class ToolRecall(ToolMetric):
         )
 
 
-@metric("tool_selection")
+@metric("tool_selection", case_fields=("expect.tools", "expect.optimal_tools"))
 class ToolSelection(ToolMetric):
     """Correct calls / all calls, in [0, 1].
 
@@ -90,11 +85,6 @@ class ToolSelection(ToolMetric):
     that match expected ones are correct (``tools.match``). Skipped without either. Without calls it is 1 if
     none was expected, else 0.
     """
-
-    @property
-    def case_fields(self) -> tuple[str, ...]:
-        """The expected calls, or the best tool for each context."""
-        return ("expect.tools", "expect.optimal_tools")
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace.
@@ -196,7 +186,7 @@ MOST_LISTED = 100
 """Most missing and most extra calls that are listed with their arguments; further ones are counted."""
 
 
-@metric("action_match")
+@metric("action_match", case_fields=("expect.tools",))
 class ActionMatch(ToolMetric):
     """1 when the successful calls that change state are exactly those expected, else 0.
 
@@ -208,11 +198,6 @@ class ActionMatch(ToolMetric):
     """
 
     compares_arguments = True
-
-    @property
-    def case_fields(self) -> tuple[str, ...]:
-        """The expected calls."""
-        return ("expect.tools",)
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace.

@@ -6,7 +6,7 @@ Definition: docs/definitions/retrieval.md#ranking.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
-from typing import Self
+from typing import ClassVar, Self
 
 from trivium.agents.contexts import NO_CONTEXTS, Context, contexts_of
 from trivium.errors import InputError
@@ -23,17 +23,13 @@ class _Retrieval(Metric):
         k: How many of the first documents count; None for all.
     """
 
+    fixed_case_fields: ClassVar = ("expect.relevant",)
     k: int | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """Make the metric with the suite's cut-off."""
         return cls(k=settings.retrieval.k)
-
-    @property
-    def case_fields(self) -> tuple[str, ...]:
-        """The relevant documents."""
-        return ("expect.relevant",)
 
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt. ``detail`` names the relevant documents that were found, and the others."""

@@ -10,7 +10,7 @@ from trivium.metrics.registry import metric, metric_class
 from trivium.suites.settings import DEFAULT_SIMILARITY, Settings
 
 
-@metric("similarity")
+@metric("similarity", case_fields=("references",))
 class Similarity(Metric):
     """Weighted mean of text metrics, by default 0.5·semantic + 0.3·cosine + 0.2·jaccard.
 
@@ -51,11 +51,6 @@ class Similarity(Metric):
     def needs(self) -> tuple[str, ...]:
         """The metrics with a weight above 0."""
         return tuple(name for name, weight in self.weights.items() if weight > 0)
-
-    @property
-    def case_fields(self) -> tuple[str, ...]:
-        """The references."""
-        return ("references",)
 
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt; ``raw`` has the value for each reference."""

@@ -16,17 +16,12 @@ REASONS_SHOWN = 3
 """Checks that failed, or that could not be made, which a reason names."""
 
 
-@metric("state_match")
+@metric("state_match", case_fields=("expect.state", "expect.never"))
 class StateMatch(Metric):
     """The share of the expectations about the end of the world, and about calls never to make, that hold.
 
     Definition: docs/definitions/worlds.md#state-match.
     """
-
-    @property
-    def case_fields(self) -> tuple[str, ...]:
-        """What a case expects of the state and of the calls."""
-        return ("expect.state", "expect.never")
 
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt; ``detail`` has each expectation."""
