@@ -101,23 +101,23 @@ def test_a_case_describes_its_process_in_sentences():
         "Wall time 12.0 s. The critical path goes through 8 spans.",
         "Most of it is tool search, 5.0 s (42 %).",
         "in 1 parallel section, up to 2 at once.",
-        "1 retry of failed calls, 1 succeeded.",
-        "3 calls repeated after a success.",
-        "Loop: poll, 4 times, by boss.",
-        "Unfinished: tool write.",
+        "Retries of failed calls: search 1; 1 of 1 succeeded.",
+        "Calls repeated after a success: poll 3.",
+        "tool calls only repeat a loop; poll, 4 times, by boss.",
+        "Unfinished: tool write 1.",
     ):
         assert expected in sentences
     assert [title for title, _, _ in context["shares"]] == ["Time by agent", "Time by tool"]
     assert process_context(Process(Trace()))["sentences"] == []
 
 
-def test_a_case_counts_what_it_does_not_list():
+def test_a_case_says_how_many_loops_it_has_and_when_nothing_worked():
     loops = [
         tool(f"{name}{i}", name, agent="x", start=float(i), end=i + 0.25, input={"n": name})
         for i, name in enumerate("aaabbbcccdddeee")
     ]
     context = process_context(Process(normalise(loops)))
-    assert "And 2 further loops." in context["sentences"]
+    assert any(said.startswith("5 loops: 10 of 15 tool calls only") for said in context["sentences"])
     assert "No span was at work" in " ".join(context["sentences"])
 
 
@@ -201,7 +201,7 @@ def test_the_page_of_a_run_shows_both(tmp_path):
     write_html(tmp_path / "r.html", samples.summary(), views)
     page = Page((tmp_path / "r.html").read_text("utf-8"))
     assert page.open == []
-    for shown in ("Where the time went", "Time by agent", "Loop: poll, 4 times", "critical path", "↻"):
+    for shown in ("Where the time went", "Time by agent", "poll, 4 times", "critical path", "↻"):
         assert shown in page.text
     (lines, bands) = (
         [each for each in page.all(tag) if each.get("class") == name]

@@ -92,6 +92,11 @@ def process_blocks(totals: ProcessTotals, *, traces: int) -> Iterator[Block]:
     """
     if totals.seconds is not None:
         yield from _times(totals, traces)
+    yield from process_remarks(totals)
+
+
+def process_remarks(totals: ProcessTotals) -> Iterator[Paragraph]:
+    """Yield what was done again, handed on or not finished, a paragraph each."""
     yield from _repeats(totals)
     yield from _handoffs(totals)
     if totals.unfinished:
@@ -172,7 +177,7 @@ def _step(step: PathStep) -> str:
     return f"{step.kind} {one_line(step.name or '', at_most=30)}{whose}"
 
 
-def _repeats(totals: ProcessTotals) -> Iterator[Block]:
+def _repeats(totals: ProcessTotals) -> Iterator[Paragraph]:
     repeated, looped = totals.repeated, totals.looped
     if repeated.retries:
         succeeded = f"{repeated.recovered:,} of {sum(repeated.retries.values()):,} succeeded"
@@ -185,7 +190,7 @@ def _repeats(totals: ProcessTotals) -> Iterator[Block]:
         yield Paragraph((f"{counted(looped.loops, 'loop')}: {calls}", *longest), "warn")
 
 
-def _handoffs(totals: ProcessTotals) -> Iterator[Block]:
+def _handoffs(totals: ProcessTotals) -> Iterator[Paragraph]:
     handoffs = totals.hand_offs
     if not handoffs.messages:
         return
@@ -193,7 +198,8 @@ def _handoffs(totals: ProcessTotals) -> Iterator[Block]:
     yield Paragraph((f"hand-offs: {chains}; the longest: {arrow_chain(handoffs.longest)}",))
     games = [ping_pong_words(game) for game in handoffs.ping_pongs[:MOST_PROCESS_ROWS]]
     games += [handoff_loop_words(one) for one in handoffs.circuits[:MOST_PROCESS_ROWS]]
-    yield Paragraph(tuple(games), "warn")
+    if games:
+        yield Paragraph(tuple(games), "warn")
 
 
 def _ranked_counts(counts: Mapping[str, int]) -> str:

@@ -1,7 +1,7 @@
 """Sections of the report on the process: times, repeated calls, hand-offs."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,17 +10,17 @@ from markupsafe import Markup
 from trivium.reports import wording
 from trivium.reports.document.blocks import Block, Column, Paragraph, Range, Section, Toned, table
 from trivium.reports.html.fragments import bar
-from trivium.reports.trace_tables import arrow_chain, handoff_loop_words, loop_words, ping_pong_words
+from trivium.reports.trace_tables import process_remarks
 from trivium.reports.view import EvaluationView
 from trivium.safe_text import one_line
 from trivium.suites.selection import group_of
 from trivium.traces.process.process import Process
 from trivium.traces.process.timing import TimeShare
+from trivium.traces.process.totals import totals_of
 from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.intervals import mean_interval
 
 SHARES_SHOWN = 10
-SENTENCES_OF_A_KIND = 3
 NAME_CHARS = 40
 
 
@@ -49,12 +49,8 @@ def _name(name: str | None, at_most: int) -> str:
 
 
 def _sentences(process: Process) -> list[str]:
-    return [
-        *_time_sentences(process),
-        *_repeat_sentences(process),
-        *_handoff_sentences(process),
-        *_unfinished_sentences(process),
-    ]
+    remarks = ("; ".join(map(str.strip, each.lines)) for each in process_remarks(totals_of([process])))
+    return [*_time_sentences(process), *(f"{words[:1].upper()}{words[1:]}." for words in remarks)]
 
 
 def _time_sentences(process: Process) -> list[str]:
@@ -79,47 +75,6 @@ def _time_sentences(process: Process) -> list[str]:
     if waiting > whole / 100:
         sentences.append(f"No span was at work {wording.share(waiting / whole)} of the time.")
     return sentences
-
-
-def _repeat_sentences(process: Process) -> list[str]:
-    calls, sentences = process.trace.tool_calls, []
-    retries = [calls[one.call] for one in process.repeats.repeated if one.retry]
-    if retries:
-        recovered = sum(call.ok is True for call in retries)
-        count = wording.counted(len(retries), "retry", "retries")
-        sentences.append(f"{count} of failed calls, {recovered:,} succeeded.")
-    repeats = len(process.repeats.repeated) - len(retries)
-    if repeats:
-        sentences.append(f"{wording.counted(repeats, 'call')} repeated after a success.")
-    return sentences + _at_most([f"Loop: {loop_words(loop)}." for loop in process.repeats.loops], "loop")
-
-
-def _handoff_sentences(process: Process) -> list[str]:
-    found = process.hand_offs
-    sentences = (
-        [f"Longest chain of hand-offs: {arrow_chain(found.longest)}."] if len(found.longest) > 2 else []
-    )
-    sentences += _at_most([f"{ping_pong_words(game)}." for game in found.ping_pongs], "ping-pong")
-    return sentences + _at_most(
-        [f"{handoff_loop_words(one)}." for one in process.circuits], "loop of hand-offs"
-    )
-
-
-def _unfinished_sentences(process: Process) -> list[str]:
-    if not process.unfinished:
-        return []
-    words = [
-        f"{kind} {one_line(name, at_most=NAME_CHARS)}" + (f" × {number:,}" if number > 1 else "")
-        for (kind, name), number in process.unfinished.most_common(SHARES_SHOWN)
-    ]
-    omitted = len(process.unfinished) - len(words)
-    return [f"Unfinished: {', '.join(words)}{f' and {omitted:,} more' if omitted else ''}."]
-
-
-def _at_most(sentences: Sequence[str], what: str) -> list[str]:
-    omitted = len(sentences) - SENTENCES_OF_A_KIND
-    more = [f"And {wording.counted(omitted, f'further {what}')}."] if omitted > 0 else []
-    return [*sentences[:SENTENCES_OF_A_KIND], *more]
 
 
 ROWS_SHOWN = 15

@@ -204,7 +204,11 @@ class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
     """Add up the process figures of traces."""
-    processes = [Process(trace) for trace in traces]
+    return totals_of([Process(trace) for trace in traces])
+
+
+def totals_of(processes: Sequence[Process]) -> ProcessTotals:
+    """The same of processes that are known."""
     seconds_of = {position: process.seconds for position, process in enumerate(processes)}
     times = {position: seconds for position, seconds in seconds_of.items() if seconds is not None}
     timed = [processes[position] for position in times]
