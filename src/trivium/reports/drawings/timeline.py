@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import msgspec
 
@@ -36,12 +36,24 @@ class _Bar(msgspec.Struct, frozen=True):
     open_ended: bool
 
 
+class _Scale(NamedTuple):
+    """Places of times in percent, so that a drawing fills any width without scaling its text."""
+
+    first: float
+    length: float
+
+    def share(self, start: float, end: float) -> float:
+        return 100 * (end - start) / self.length
+
+    def at(self, time: float) -> str:
+        return f"{self.share(self.first, time):.3f}%"
+
+
 def draw_timeline(trace: Trace, process: Process | None = None) -> Drawing | None:
     """Draw the spans of a trace; None without spans.
 
     A line under a bar marks the part on the critical path, a band across all lanes the times with several
-    active spans, a sign on a call a retry or a repeated loop. Horizontal positions are percentages, so that
-    the drawing fills any width without scaling its text.
+    active spans, a sign on a call a retry or a repeated loop.
 
     Args:
         trace: The trace.
@@ -51,42 +63,35 @@ def draw_timeline(trace: Trace, process: Process | None = None) -> Drawing | Non
     if not bars:
         return None
     process = process or Process(trace)
-    repeat_mark = _repeat_marks(process)
     first, last = min(bar.start for bar in bars), max(bar.end for bar in bars)
-    length = max(last - first, SHORTEST_SECONDS)
+    scale = _Scale(first, max(last - first, SHORTEST_SECONDS))
     lanes: dict[str, list[_Bar]] = {}
     for bar in bars:
         lanes.setdefault(_agent(bar.span), []).append(bar)
     body: list[str] = []
     places: dict[str, float] = {}
-    drawn: list[str] = []
     y = 0.0
     for agent, own in lanes.items():
         rows = _rows(own)
         height = LANE_HEAD + ROW * (1 + max(rows))
         body.append(element("rect", x=0, y=y, width="100%", height=height, class_="lane"))
         body.append(element("text", text(agent, at_most=60), x=6, y=y + 14, class_="who"))
-        for bar, row in zip(own, rows, strict=True):
-            at = places[bar.span.id] = y + LANE_HEAD + ROW * row
-            drawn.append(
-                _draw(
-                    bar,
-                    at,
-                    first=first,
-                    length=length,
-                    timed=timed,
-                    repeat_mark=repeat_mark.get(bar.span.id, ""),
-                )
-            )
+        places |= {bar.span.id: y + LANE_HEAD + ROW * row for bar, row in zip(own, rows, strict=True)}
         y += height + 4
+    marks = _repeat_marks(process)
+    drawn = [
+        _draw(bar, places[bar.span.id], scale, timed=timed, repeat_mark=marks.get(bar.span.id, ""))
+        for own in lanes.values()
+        for bar in own
+    ]
+    axis: list[str] = []
     if timed:
-        body += _bands(process, first=first, length=length, height=y - 4)
-        drawn += _lines(process, places, first=first, length=length)
-    axis = _axis(length, y) if timed else []
-    total = y + (AXIS if timed else 0)
+        axis = _axis(scale, y)
+        body += _bands(process, scale, height=y - 4)
+        drawn += _lines(process, places, scale)
     what = "Timeline" if timed else "Order of steps"
     label = f"{what}: {counted(len(bars), 'span')} of {counted(len(lanes), 'agent')}"
-    label += f" in {seconds(length)}." if timed else "."
+    label += f" in {seconds(scale.length)}." if timed else "."
     svg = element(
         "svg",
         element("title", text(label)),
@@ -97,7 +102,7 @@ def draw_timeline(trace: Trace, process: Process | None = None) -> Drawing | Non
         role="img",
         class_="timeline",
         width="100%",
-        height=total,
+        height=y + AXIS * timed,
     )
     return Drawing(svg=svg, title=what, notes=tuple(notes))
 
@@ -160,15 +165,16 @@ def _repeat_marks(process: Process) -> dict[str, str]:
     return found | {calls[one.call].id: RETRY for one in process.repeats.repeated if one.retry}
 
 
-def _bands(process: Process, *, first: float, length: float, height: float) -> list[str]:
+def _bands(process: Process, scale: _Scale, *, height: float) -> list[str]:
     """Bands where several spans are at work at once, within the drawing."""
-    sections = [one for one in process.concurrency.sections if first <= one.start < first + length]
+    end = scale.first + scale.length
+    sections = [one for one in process.concurrency.sections if scale.first <= one.start < end]
     return [
         element(
             "rect",
             element("title", text(f"up to {counted(section.most, 'span')} at work at once")),
-            x=f"{100 * (section.start - first) / length:.3f}%",
-            width=f"{100 * (min(section.end, first + length) - section.start) / length:.3f}%",
+            x=scale.at(section.start),
+            width=f"{scale.share(section.start, min(section.end, end)):.3f}%",
             y=0,
             height=height,
             class_="parallel",
@@ -177,36 +183,26 @@ def _bands(process: Process, *, first: float, length: float, height: float) -> l
     ]
 
 
-def _lines(process: Process, places: dict[str, float], *, first: float, length: float) -> list[str]:
+def _lines(process: Process, places: dict[str, float], scale: _Scale) -> list[str]:
     """Lines under the parts of bars that lie on the critical path."""
     spans, lines = process.trace.spans, []
     for stretch in process.path_segments:
         y = None if stretch.span is None else places.get(spans[stretch.span].id)
-        start, end = max(stretch.start, first), min(stretch.end, first + length)
+        start, end = max(stretch.start, scale.first), min(stretch.end, scale.first + scale.length)
         if y is not None and start < end:
-            lines.append(
-                element(
-                    "line",
-                    x1=f"{100 * (start - first) / length:.3f}%",
-                    x2=f"{100 * (end - first) / length:.3f}%",
-                    y1=y + BAR,
-                    y2=y + BAR,
-                    class_="critical",
-                )
-            )
+            across = {"x1": scale.at(start), "x2": scale.at(end), "class_": "critical"}
+            lines.append(element("line", **across, y1=y + BAR, y2=y + BAR))
     return lines
 
 
-def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool, repeat_mark: str) -> str:
-    span = bar.span
-    left = 100 * (bar.start - first) / length
-    width = 100 * (bar.end - bar.start) / length
+def _draw(bar: _Bar, y: float, scale: _Scale, *, timed: bool, repeat_mark: str) -> str:
+    span, width = bar.span, scale.share(bar.start, bar.end)
     state = " failed" if span.ok is False else " open" if bar.open_ended else ""
     mark = repeat_mark + ("✕ " if span.ok is False else "")
     state += {RETRY: " retry", LOOPED: " looped"}.get(repeat_mark, "")
     description = f"{span.kind} {span.name}"
     if timed:
-        description += f", at {seconds(bar.start - first)}, " + (
+        description += f", at {seconds(bar.start - scale.first)}, " + (
             "not finished" if bar.open_ended else seconds(bar.end - bar.start)
         )
     if span.ok is False:
@@ -225,7 +221,7 @@ def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool, repe
     return element(
         "svg",
         *inside,
-        x=f"{left:.3f}%",
+        x=scale.at(bar.start),
         y=y,
         width=f"{max(width, 0.3):.3f}%",
         height=BAR,
@@ -233,12 +229,12 @@ def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool, repe
     )
 
 
-def _axis(length: float, y: float) -> list[str]:
+def _axis(scale: _Scale, y: float) -> list[str]:
     """Grid lines and their times."""
-    step = round_step(length / 6)
+    step = round_step(scale.length / 6)
     lines = []
-    for index in range(1, math.ceil(length / step)):
-        x = f"{100 * index * step / length:.3f}%"
+    for index in range(1, math.ceil(scale.length / step)):
+        x = f"{scale.share(0, index * step):.3f}%"
         lines.append(element("line", x1=x, x2=x, y1=0, y2=y, class_="grid"))
         lines.append(element("text", _tick(index * step), x=x, y=y + 15, class_="tick"))
     return lines
