@@ -54,29 +54,6 @@ class Chunk(NamedTuple):
         return found
 
 
-class LeftOut(NamedTuple):
-    """All groups but one, for each of some successive groups.
-
-    Attributes:
-        groups: Number of groups.
-        start: The first group that is left out.
-        stop: One more than the last.
-    """
-
-    groups: int
-    start: int
-    stop: int
-
-    def counts(self) -> Counts:
-        """How often each group is there, 0 or 1, shape (stop - start, groups)."""
-        found = np.ones((self.groups, self.stop - self.start), np.uint8)
-        found[np.arange(self.start, self.stop), np.arange(self.stop - self.start)] = 0
-        return found.T
-
-
-Weightings = Chunk | LeftOut
-
-
 def _drawn(generator: Random, size: tuple[int, int]) -> Draws:
     if isinstance(generator, np.random.RandomState):
         return generator.randint(0, size[1], size=size, dtype=np.int32)
@@ -166,8 +143,8 @@ CHUNK = 1 << 22
 """Default number of counts in a chunk; one byte each."""
 _MOST_RESAMPLES = 1024
 
-Compute = Callable[[Weightings], Floats]
-ChunkMap = Callable[[Compute, Iterator[Weightings]], Generator[Floats, None, None]]
+Compute = Callable[[Chunk], Floats]
+ChunkMap = Callable[[Compute, Iterator[Chunk]], Generator[Floats, None, None]]
 """Applies a function to chunks, wherever it likes, and yields the results in the order of the chunks."""
 
 
@@ -188,7 +165,7 @@ class Computing(TypedDict, total=False):
 def on_threads(threads: int) -> ChunkMap:
     """Apply the function on several threads. At most two chunks more than there are threads are held."""
 
-    def apply(function: Compute, chunks: Iterator[Weightings]) -> Generator[Floats, None, None]:
+    def apply(function: Compute, chunks: Iterator[Chunk]) -> Generator[Floats, None, None]:
         pool = ThreadPoolExecutor(threads)
         pending: deque[Future[Floats]] = deque()
         try:
@@ -232,53 +209,25 @@ def over_resamples(
     Returns:
         Shape (metrics, resamples); (0, 0) without resamples.
     """
-    size = at_once or chunk_size(groups)
-
-    def chunks(in_order: bool) -> Iterator[Weightings]:
-        return resample_chunks(
-            groups, resamples=resamples, seed=seed, rng=rng, at_once=size, in_order=in_order
-        )
-
-    done = _computed(compute, chunks, one=resamples <= size, **computing)
-    return np.concatenate(done, axis=1) if done else np.empty((0, 0))
-
-
-def _computed(
-    compute: Callable[[Counts], Floats],
-    chunks: Callable[[bool], Iterator[Weightings]],
-    *,
-    one: bool,
-    threads: int | None = None,
-    chunk_map: ChunkMap | None = None,
-    progress: OnProgress | None = None,
-) -> list[Floats]:
-    """Apply a function to chunks.
-
-    Args:
-        compute: The function.
-        chunks: Makes the chunks, given whether they are computed in order, on this thread.
-        one: Whether there is at most one.
-        threads: See :class:`Computing`, as for the rest.
-        chunk_map: Where chunks are computed.
-        progress: Called after each chunk.
-    """
-    workers = threads or processors()
-    in_order = chunk_map is None and (one or workers == 1)
+    size, workers = at_once or chunk_size(groups), computing.get("threads") or processors()
+    chunk_map, progress = computing.get("chunk_map"), computing.get("progress")
+    in_order = chunk_map is None and (resamples <= size or workers == 1)
     apply = _one_by_one if in_order else chunk_map or on_threads(workers)
+    chunks = resample_chunks(groups, resamples=resamples, seed=seed, rng=rng, at_once=size, in_order=in_order)
     done = []
-    with closing(apply(partial(_figures, compute), chunks(in_order))) as computed:
+    with closing(apply(partial(_figures, compute), chunks)) as computed:
         for values in computed:
             done.append(values)
             if progress is not None:
                 progress(values.shape[1])
-    return done
+    return np.concatenate(done, axis=1) if done else np.empty((0, 0))
 
 
-def _figures(compute: Callable[[Counts], Floats], chunk: Weightings) -> Floats:
+def _figures(compute: Callable[[Counts], Floats], chunk: Chunk) -> Floats:
     return compute(np.ascontiguousarray(chunk.counts().T))
 
 
-def _one_by_one(function: Compute, chunks: Iterator[Weightings]) -> Generator[Floats, None, None]:
+def _one_by_one(function: Compute, chunks: Iterator[Chunk]) -> Generator[Floats, None, None]:
     yield from map(function, chunks)
 
 
@@ -299,7 +248,7 @@ def leave_one_out(
     groups: int,
     *,
     at_once: int | None = None,
-    **computing: Unpack[Computing],
+    threads: int | None = None,
 ) -> Floats:
     """The statistics with each group left out once, shape (statistics, groups).
 
@@ -307,10 +256,16 @@ def leave_one_out(
         compute: Maps counts of shape (groups, b) to values of shape (statistics, b); called from several
             threads.
         groups: Number of groups, at least 1.
-        at_once: Most groups left out in a chunk; default: :func:`chunk_size`.
-        **computing: See :class:`Computing`.
+        at_once: Most groups left out in a call; default: :func:`chunk_size`.
+        threads: Number of threads; default: one per processor.
     """
     size = at_once or chunk_size(groups)
-    chunks = (LeftOut(groups, start, min(start + size, groups)) for start in range(0, groups, size))
-    done = _computed(compute, lambda _: chunks, one=groups <= size, **computing)
-    return np.concatenate(done, axis=1)
+
+    def without(first: int) -> Floats:
+        left_out = np.arange(first, min(first + size, groups))
+        counts = np.ones((groups, left_out.size), np.uint8)
+        counts[left_out, left_out - first] = 0
+        return compute(counts)
+
+    with ThreadPoolExecutor(threads or processors()) as pool:
+        return np.concatenate(list(pool.map(without, range(0, groups, size))), axis=1)

@@ -11,7 +11,7 @@ from trivium._version import __version__
 from trivium.errors import TriviumError
 from trivium.runs.engines.ray_cluster import check_version, cluster, described, first_line
 from trivium.trust.arrays import Floats
-from trivium.trust.resampling import ChunkMap, Compute, Weightings
+from trivium.trust.resampling import Chunk, ChunkMap, Compute
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -44,7 +44,7 @@ def on_ray() -> Iterator[ChunkMap]:
         yield lambda function, chunks: _computed(function, chunks, AHEAD * cpus)
 
 
-def _computed(function: Compute, chunks: Iterator[Weightings], most: int) -> Generator[Floats, None, None]:
+def _computed(function: Compute, chunks: Iterator[Chunk], most: int) -> Generator[Floats, None, None]:
     """Yield the results in order; at most so many chunks are on their way.
 
     If this ends early, those on their way are left to the end of the connection, or computed in vain: to
@@ -90,7 +90,7 @@ def _received(reference: "ObjectRef[Any]") -> Floats:
     return found
 
 
-def _compute(version: str, shared: "list[ObjectRef[Any]]", chunk: Weightings) -> Floats:
+def _compute(version: str, shared: "list[ObjectRef[Any]]", chunk: Chunk) -> Floats:
     """Compute a chunk in a worker, after checking its version of Trivium."""
     import ray
 

@@ -364,9 +364,7 @@ def _estimates(
     )
     left_out = None
     if options.method == "bca":
-        left_out = leave_one_out(
-            compute, groups, at_once=at_once, threads=options.threads, chunk_map=options.chunk_map
-        )
+        left_out = leave_one_out(compute, groups, at_once=at_once, threads=options.threads)
     return [
         estimate(
             point,
