@@ -32,9 +32,20 @@ class _OpenTrace:
 
 
 class _OpenTraces:
-    """Traces whose root has not ended, the oldest first."""
+    """Traces whose root has not ended, the oldest first.
 
-    def __init__(self, done: Done, dropped: Callable[[str], None], max_spans: int) -> None:
+    Args:
+        done: Called with each trace whose root has ended.
+        dropped: Called with the reason when something is left out.
+        max_spans: Most spans and messages of a trace.
+        recording: The recording settings, which say whether contents are kept and what is masked.
+    """
+
+    def __init__(
+        self, done: Done, dropped: Callable[[str], None], *, max_spans: int, recording: Recording
+    ) -> None:
+        self.recording = recording
+        self.content = Content(recording.patterns) if recording.content else None
         self._done = done
         self._dropped = dropped
         self._max_spans = max_spans
@@ -79,41 +90,27 @@ class _OpenTraces:
             self._done(trace_id, lambda: cut_trace(make(found.items), found.left_out))
 
 
-class TraceSink:
-    """Receives what ``trivium.trace`` records outside of evaluations.
-
-    Args:
-        done: Called with each trace whose root has ended.
-        dropped: Called with the reason when something is left out.
-        max_spans: Most spans and messages of a trace.
-        recording: The recording settings.
-    """
-
-    def __init__(
-        self, done: Done, dropped: Callable[[str], None], *, max_spans: int, recording: Recording
-    ) -> None:
-        self.recording = recording
-        self.content = Content(recording.patterns) if recording.content else None
-        self._traces = _OpenTraces(done, dropped, max_spans)
+class TraceSink(_OpenTraces):
+    """Receives what ``trivium.trace`` records outside of evaluations."""
 
     def started(self, span: LiveSpan) -> None:
         """Keep a span when it starts, so that one that never ends is part of its trace."""
-        self._traces.add(span.recorder.trace_id, span)
+        self.add(span.recorder.trace_id, span)
 
     def ended(self, span: LiveSpan) -> None:
         """Hand the trace over if this is its root."""
         trace_id = span.recorder.trace_id
         if span.ok is False:
-            self._traces.keep_failed(trace_id, span)
+            self.keep_failed(trace_id, span)
         if span.parent is None:
-            self._traces.end(trace_id, lambda items: _trace_of(trace_id, items))
+            self.end(trace_id, lambda items: _trace_of(trace_id, items))
 
     def write(self, span: LiveSpan) -> None:
         """Do nothing: a trace is written when its root ends."""
 
     def message_sent(self, message: RecordedLine, span: ParentSpan | None) -> None:
         """Keep a message."""
-        self._traces.add(message.trace_id, message)
+        self.add(message.trace_id, message)
 
 
 def _trace_of(trace_id: str, items: Sequence[LiveSpan | RecordedLine]) -> Trace:
@@ -121,21 +118,8 @@ def _trace_of(trace_id: str, items: Sequence[LiveSpan | RecordedLine]) -> Trace:
     return merged_trace(lines, [], trace_id=trace_id)
 
 
-class MonitorSpanProcessor:
-    """A span processor of OpenTelemetry that gives a monitor each trace when its local root has ended.
-
-    Args:
-        done: Called with each trace whose root has ended.
-        dropped: Called with the reason when something is left out.
-        max_spans: Most spans of a trace.
-        recording: The recording settings, which say whether contents are kept and what is masked.
-    """
-
-    def __init__(
-        self, done: Done, dropped: Callable[[str], None], *, max_spans: int, recording: Recording
-    ) -> None:
-        self._content = Content(recording.patterns) if recording.content else None
-        self._traces = _OpenTraces(done, dropped, max_spans)
+class MonitorSpanProcessor(_OpenTraces):
+    """A span processor of OpenTelemetry that gives a monitor each trace when its local root has ended."""
 
     def on_start(self, span: "Span", parent_context: "Context | None" = None) -> None:
         """Do nothing: a span is kept when it ends."""
@@ -150,9 +134,9 @@ class MonitorSpanProcessor:
             return
         trace_id = f"{context.trace_id:032x}"
         root = span.parent is None or span.parent.is_remote
-        self._traces.add(trace_id, span, tenths=2 if root else 0 if span.status.is_ok else 1)
+        self.add(trace_id, span, tenths=2 if root else 0 if span.status.is_ok else 1)
         if root:
-            self._traces.end(trace_id, self._trace)
+            self.end(trace_id, self._trace)
 
     def shutdown(self) -> None:
         """Do nothing: a monitor is closed by itself."""
@@ -167,7 +151,7 @@ class MonitorSpanProcessor:
 
         listener = Listener()
         wrapped = [OtelSpan(span, listener, None, None) for span in spans]
-        return traces_of(recorded_spans(wrapped, self._content))[0]
+        return traces_of(recorded_spans(wrapped, self.content))[0]
 
 
 def listen(done: Done, dropped: Callable[[str], None], *, max_spans: int, provider: Any = None) -> None:
