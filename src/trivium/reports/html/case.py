@@ -30,7 +30,7 @@ from trivium.reports.html.process import process_context
 from trivium.reports.view import EvaluationView, anchor
 from trivium.safe_text import as_json, one_line
 from trivium.traces.process.process import Process
-from trivium.traces.trace import Span, Trace
+from trivium.traces.trace import Span, SpanKind, Trace
 
 REFERENCES_SHOWN = 8
 STEPS_SHOWN, DEEPEST = 100, 8
@@ -272,37 +272,77 @@ _KINDS = {"agent": "agent span", "tool": "tool call", "llm": "model request", "o
 
 def _steps(trace: Trace) -> list[dict[str, Any]]:
     """The first spans of a trace, each after the one that it ran under."""
-    starts = [span.start for span in trace.spans if span.start is not None]
-    zero = min(starts, default=0.0)
+    tree = SpanTree(trace)
     return [
-        {
-            "id": span.id,
+        msgspec.structs.asdict(tree.shown(span))
+        | {
             "depth": min(depth, DEEPEST),
-            "kind": span.kind,
-            "name": one_line(span.name, at_most=80),
-            "start": wording.NOTHING if span.start is None else wording.seconds(span.start - zero),
-            "took": wording.NOTHING
-            if span.start is None or span.end is None
-            else wording.seconds(span.end - span.start),
-            "state": "failed" if span.ok is False else "not finished" if span.ok is None else "ok",
             "error": one_line(str(span.attributes.get("error") or ""), at_most=200),
         }
-        for span, depth in islice(_as_tree(trace.spans), STEPS_SHOWN)
+        for span, depth in islice(tree.walk(), STEPS_SHOWN)
     ]
 
 
-def _as_tree(spans: Sequence[Span]) -> Iterator[tuple[Span, int]]:
-    """Every span once, with its depth: each is followed by those below it, in the order of their start."""
-    ids = {span.id for span in spans}
-    below: defaultdict[str | None, list[Span]] = defaultdict(list)
-    for span in sorted(spans, key=lambda span: math.inf if span.start is None else span.start):
-        below[span.parent if span.parent in ids else None].append(span)
-    seen: set[str] = set()
-    for first in (*below[None], *spans):  # the latter are reached where parents form a circle
-        waiting = [(first, 0)]
+class ShownSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a row of a table says of a span; its times are from the start of the trace."""
+
+    id: str
+    kind: SpanKind
+    name: str
+    at: str
+    took: str
+    state: str
+
+
+class SpanTree:
+    """The spans of a trace by their parents, those below one in the order of their start.
+
+    One span of each circle of parents is at the top, so that all of them can be reached.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.spans = {span.id: span for span in trace.spans}
+        self.parents = {
+            each: span.parent if span.parent in self.spans else None for each, span in self.spans.items()
+        }
+        self._zero = min((span.start for span in trace.spans if span.start is not None), default=0.0)
+        self._cut_circles()
+        self._below: defaultdict[str | None, list[Span]] = defaultdict(list)
+        for span in sorted(trace.spans, key=lambda span: math.inf if span.start is None else span.start):
+            self._below[self.parents[span.id]].append(span)
+
+    def _cut_circles(self) -> None:
+        settled: set[str] = set()
+        for span in self.spans:
+            way: set[str] = set()
+            at: str | None = span
+            while at is not None and at not in settled and at not in way:
+                way.add(at)
+                at = self.parents[at]
+            if at is not None and at in way:
+                self.parents[at] = None
+            settled |= way
+
+    def below(self, parent: str | None) -> Sequence[Span]:
+        """The spans below one, or those at the top."""
+        return self._below.get(parent, ())
+
+    def walk(self) -> Iterator[tuple[Span, int]]:
+        """Yield every span with its depth: each is followed by those below it."""
+        waiting = [(span, 0) for span in reversed(self.below(None))]
         while waiting:
             span, depth = waiting.pop()
-            if span.id not in seen:
-                seen.add(span.id)
-                yield span, depth
-                waiting += [(each, depth + 1) for each in reversed(below[span.id])]
+            yield span, depth
+            waiting += [(each, depth + 1) for each in reversed(self.below(span.id))]
+
+    def shown(self, span: Span) -> ShownSpan:
+        """The texts of a span."""
+        known = span.start is not None and span.end is not None
+        return ShownSpan(
+            id=span.id,
+            kind=span.kind,
+            name=one_line(span.name, at_most=80),
+            at=wording.NOTHING if span.start is None else wording.seconds(span.start - self._zero),
+            took=wording.seconds((span.end or 0.0) - (span.start or 0.0)) if known else wording.NOTHING,
+            state="failed" if span.ok is False else "not finished" if span.ok is None else "ok",
+        )

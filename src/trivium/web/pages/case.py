@@ -12,10 +12,9 @@ from litestar.response import Redirect
 from markupsafe import Markup
 
 from trivium.monitor.reasons import Received, received_as
-from trivium.reports import wording
 from trivium.reports.document.blocks import Column, Table, Toned, table
 from trivium.reports.document.html import shown
-from trivium.reports.html.case import case_context
+from trivium.reports.html.case import ShownSpan, SpanTree, case_context
 from trivium.reports.html.judgement import Marked, marked
 from trivium.reports.moved_cases.word_diff import shortened, word_diff
 from trivium.reports.view import view_of
@@ -23,7 +22,7 @@ from trivium.safe_text import one_line
 from trivium.store.browsing.attempts import Row, attempts_of_case, position_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.traces.trace import Span, SpanKind, Trace
+from trivium.traces.trace import Span, Trace
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Crumb, Site, case_address, run_of, segment, way_back
 
@@ -206,16 +205,10 @@ def _overlap(words: Set[str], text: str) -> float:
     return len(words & others) / max(1, len(words | others))
 
 
-class _SpanRow(msgspec.Struct, frozen=True, kw_only=True):
+class _SpanRow(ShownSpan, frozen=True, kw_only=True):
     """A span as the page shows it: texts, and the number of spans below it."""
 
-    id: str
-    kind: SpanKind
-    name: str
     agent: str
-    at: str
-    took: str
-    state: str
     children: int
     input: Marked | None
     output: Marked | None
@@ -242,41 +235,17 @@ class _Level(msgspec.Struct, frozen=True, kw_only=True):
         return end if end < self.total else None
 
 
-class _Tree:
-    """The spans of a trace by their parents."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.spans = {span.id: span for span in trace.spans}
-        self._children: dict[str | None, list[Span]] = {}
-        self._zero = min((span.start for span in trace.spans if span.start is not None), default=0.0)
-        self._parents = {
-            each: span.parent if span.parent in self.spans else None for each, span in self.spans.items()
-        }
-        self._cut_circles()
-        for span in trace.spans:
-            self._children.setdefault(self._parents[span.id], []).append(span)
-
-    def _cut_circles(self) -> None:
-        """Show one span of each circle of parents at the top, so that all of them can be reached."""
-        settled: set[str] = set()
-        for span in self.spans:
-            way: set[str] = set()
-            at: str | None = span
-            while at is not None and at not in settled and at not in way:
-                way.add(at)
-                at = self._parents[at]
-            if at is not None and at in way:
-                self._parents[at] = None
-            settled |= way
+class _Tree(SpanTree):
+    """The spans of a trace, level by level."""
 
     def level(self, parent: str | None, start: int) -> _Level:
         """The spans below one, from some place on."""
-        children = self._children.get(parent, [])
+        children = self.below(parent)
         above: list[_SpanRow] = []
         at = parent
         while at is not None and len(above) < 100:
             above.append(self._row(self.spans[at]))
-            at = self._parents[at]
+            at = self.parents[at]
         return _Level(
             above=tuple(reversed(above)),
             rows=tuple(self._row(span) for span in children[start : start + SPANS]),
@@ -285,16 +254,10 @@ class _Tree:
         )
 
     def _row(self, span: Span) -> _SpanRow:
-        timed = span.start is not None and span.end is not None
         return _SpanRow(
-            id=span.id,
-            kind=span.kind,
-            name=one_line(span.name, at_most=80),
+            **msgspec.structs.asdict(self.shown(span)),
             agent=one_line(span.agent or "", at_most=60),
-            at=wording.NOTHING if span.start is None else wording.seconds(span.start - self._zero),
-            took=wording.seconds((span.end or 0.0) - (span.start or 0.0)) if timed else wording.NOTHING,
-            state="failed" if span.ok is False else "not finished" if span.ok is None else "ok",
-            children=len(self._children.get(span.id, ())),
+            children=len(self.below(span.id)),
             input=marked(span.input, at_most=VALUE_CHARS),
             output=marked(span.output, at_most=VALUE_CHARS),
         )
