@@ -24,7 +24,7 @@ ALIKE = {
     "Calibrator": "trivium.reports.trust.tables:calibrator_blocks",
     "Certificate": "trivium.reports.trust.tables:certificate_blocks",
     "ComparisonPlan": "trivium.reports.plan:describe",
-    "Curve": "trivium.reports.trust.curve:describe_curve",
+    "Curve": "trivium.reports.trust.tables:describe_curve",
     "TraceReport": "trivium.reports.trace_scores:describe",
 }
 """Function that describes each record that is the same everywhere."""

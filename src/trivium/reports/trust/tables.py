@@ -1,4 +1,4 @@
-"""The answers of the trust commands, and agreement, calibrators and certificates of Python, as blocks."""
+"""The answers of the trust commands, and what Python has of curves, agreement and certificates, as blocks."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,14 +7,17 @@ from msgspec import UNSET
 from trivium.reports.document.blocks import (
     Block,
     Conclusion,
+    Drawing,
     Kinds,
     Paragraph,
+    Picture,
     Remarks,
     Table,
     Title,
     table_of,
 )
-from trivium.reports.wording import condition_sentence, counted, judge_name, judge_word
+from trivium.reports.trust.charts import DrawnLine, risk_chart
+from trivium.reports.wording import condition_sentence, counted, judge_name, judge_word, number, share
 from trivium.runs.artifacts.curve import CurveArtifact, Difference
 from trivium.runs.artifacts.judge import AgreementAnswer, AgreementMeasure, CertificateAnswer
 from trivium.runs.artifacts.variant import Ends
@@ -25,6 +28,7 @@ from trivium.trust.calibration.methods import Temperature
 from trivium.trust.certification import Certificate
 from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.rater_agreement import Agreement
+from trivium.trust.selective.curve import Curve, augrc, aurc, risk_at
 
 NAMES = {
     "exact": "same label",
@@ -400,3 +404,32 @@ def _resampled(artifact: CurveArtifact) -> str:
         f"Intervals: {options.n_resamples:,} resamples of {counted(options.groups, 'group')}, "
         f"{options.method}, {options.rng}, seed {options.seed}."
     )
+
+
+MOST_POINTS = 600
+"""Points of a drawn curve."""
+COVERAGES = (0.25, 0.5, 0.75, 1.0)
+"""Coverages at which the risk of a curve of Python is listed."""
+
+
+def describe_curve(curve: Curve) -> Iterator[Block]:
+    """Its areas, the curve drawn, and the risk at a few coverages."""
+    if not curve.coverage.size:
+        yield Title(text="risk and coverage")
+        yield Paragraph(("no item is predicted",))
+        return
+    rows = [
+        (share(requested), share(point.achieved), number(point.value))
+        for requested in COVERAGES
+        if (point := risk_at(curve, requested)) is not None
+    ]
+    areas = f"AURC {number(aurc(curve))}, AUGRC {number(augrc(curve))} over coverages to {share(curve.cmax)}"
+    predicted = f"{curve.n_items:,} items, {share(curve.cmax)} predicted"
+    yield Title(text="risk and coverage", beside=predicted)
+    yield Paragraph((areas,))
+    step = -(-curve.coverage.size // MOST_POINTS)
+    chosen = [*range(0, curve.coverage.size - 1, step), curve.coverage.size - 1]
+    coverage, risk = (of[chosen].tolist() for of in (curve.coverage, curve.selective_risk))
+    drawn = risk_chart([DrawnLine("measured", coverage, risk, end=curve.cmax)], loss="the loss")
+    yield Drawing((Picture(drawn.svg),))
+    yield table_of(("coverage", "reached", "risk"), (), rows)
