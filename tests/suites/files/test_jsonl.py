@@ -12,7 +12,7 @@ from trivium import number_buffer
 from trivium.errors import SuiteError
 from trivium.suites.case import Case
 from trivium.suites.files import jsonl as case_file
-from trivium.suites.files.jsonl import CaseFile
+from trivium.suites.files.jsonl import CaseFiles
 from trivium.suites.suite import Suite
 
 
@@ -31,7 +31,8 @@ def many(tmp_path, monkeypatch, request):
         monkeypatch.setattr(number_buffer, "BLOCK", 64)
         monkeypatch.setattr(number_buffer, "_SORTED_AT_ONCE", 100)
         monkeypatch.setattr(case_file, "_STEP", 16)
-    return CaseFile(write(tmp_path / "c.jsonl", [row(f"n{i}", tags=["odd"] * (i % 2)) for i in range(1000)]))
+    rows = [row(f"n{i}", tags=["odd"] * (i % 2)) for i in range(1000)]
+    return CaseFiles([write(tmp_path / "c.jsonl", rows)])
 
 
 def test_it_is_a_sequence(many):
@@ -53,18 +54,18 @@ def test_every_id_is_found_and_no_other(many):
 def test_it_holds_what_a_list_of_the_same_cases_holds(tmp_path_factory, made):
     path = tmp_path_factory.mktemp("cases") / "c.jsonl"
     Suite(name="s", cases=made).save(path)
-    assert list(CaseFile(path)) == made
+    assert list(CaseFiles([path])) == made
 
 
 @pytest.mark.parametrize("between", ["\n", "\r\n", "\n\n\n", "\n  \n"])
 @pytest.mark.parametrize("before", ["", "\ufeff", "\n"])
 def test_marks_blank_lines_and_either_line_ending_are_passed_over(tmp_path, between, before):
-    file = CaseFile(write(tmp_path / "c.jsonl", [row("1"), row("2")], between=between, before=before))
+    file = CaseFiles([write(tmp_path / "c.jsonl", [row("1"), row("2")], between=between, before=before)])
     assert [case.id for case in file] == ["1", "2"]
 
 
 def test_numbers_and_single_texts_are_taken_as_the_spec_says(tmp_path):
-    file = CaseFile(write(tmp_path / "c.jsonl", [row(1, references="r", group=2), row(1.5)]))
+    file = CaseFiles([write(tmp_path / "c.jsonl", [row(1, references="r", group=2), row(1.5)])])
     assert file[0] == Case(id="1", input="question 1", references=("r",), group="2")
     assert file.position("1.5") == 1
 
@@ -75,7 +76,7 @@ def test_texts_are_cleaned_at_the_door(tmp_path):
         r'{"id": "2", "input": "\uD83D"}',
         r'{"id": "3", "input": "\uD83D\uDE00"}',
     ]
-    file = CaseFile(write(tmp_path / "c.jsonl", lines))
+    file = CaseFiles([write(tmp_path / "c.jsonl", lines)])
     assert [case.input for case in file] == ["a␀b", "�", "😀"]
 
 
@@ -90,7 +91,7 @@ def test_ids_are_found_in_any_order(many):
 def test_a_hash_may_be_any_bytes(tmp_path, monkeypatch, hash_):
     hashes = {"b": hash_}
     monkeypatch.setattr(case_file, "hash_of", lambda name: hashes.get(name, name.encode().ljust(16, b"_")))
-    file = CaseFile(write(tmp_path / "c.jsonl", [row("a"), row("b"), row("c")]))
+    file = CaseFiles([write(tmp_path / "c.jsonl", [row("a"), row("b"), row("c")])])
     for name, place in {"c": 2, "b": 1, "a": 0, "d": None}.items():
         assert file.position(name) == place
 
@@ -98,14 +99,14 @@ def test_a_hash_may_be_any_bytes(tmp_path, monkeypatch, hash_):
 def test_ids_whose_hashes_begin_alike_are_told_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(case_file, "_STEP", 4)
     monkeypatch.setattr(case_file, "hash_of", lambda name: f"{int(name) % 3:08}{name:>8}".encode())
-    file = CaseFile(write(tmp_path / "c.jsonl", [row(f"{i}") for i in range(30)]))
+    file = CaseFiles([write(tmp_path / "c.jsonl", [row(f"{i}") for i in range(30)])])
     places = [(i * 7) % 30 for i in range(30)]
     assert [file.position(f"{i}") for i in places] == places
     assert file.position("30") is None
 
 
-def test_a_file_that_has_changed_is_not_read_on(many):
-    with many.path.open("a") as file:
+def test_a_file_that_has_changed_is_not_read_on(many, tmp_path):
+    with (tmp_path / "c.jsonl").open("a") as file:
         file.write("\n")
     with pytest.raises(SuiteError, match="has changed since it was opened"):
         many[3]
@@ -113,7 +114,7 @@ def test_a_file_that_has_changed_is_not_read_on(many):
 
 def test_a_file_that_was_replaced_is_read_as_it_was(many, tmp_path):
     other = write(tmp_path / "other", [row("x")])
-    other.replace(many.path)
+    other.replace(tmp_path / "c.jsonl")
     assert many[3].id == "n3"
 
 
@@ -149,14 +150,14 @@ def test_a_suite_over_a_file_holds_no_case_and_still_filters_samples_and_splits(
 
 
 def test_line_numbers_count_blank_lines(tmp_path):
-    file = CaseFile(write(tmp_path / "c.jsonl", [row("1"), row("2")], between="\n\n\n"))
-    assert [file.line_number(i) for i in (0, 1)] == [1, 4]
+    file = CaseFiles([write(tmp_path / "c.jsonl", [row("1"), row("2")], between="\n\n\n")])
+    assert [file.place(i) for i in (0, 1)] == ["line 1", "line 4"]
 
 
 @given(st.lists(st.integers(0, 199), max_size=40), st.integers(0, 150))
 def test_a_case_is_the_same_in_any_order_of_access(tmp_path_factory, asked, first):
     path = tmp_path_factory.mktemp("cases") / "c.jsonl"
-    file = CaseFile(write(path, [row(f"n{i}") for i in range(200)], between="\n\n"))
+    file = CaseFiles([write(path, [row(f"n{i}") for i in range(200)], between="\n\n")])
     for index in (*asked, *range(first, 200), *reversed(asked)):
         assert file[index].id == f"n{index}"
 
@@ -181,5 +182,5 @@ def test_its_digest_is_that_of_a_list_whether_defaults_are_spelled_out_or_not(
             each["expect"] = {"aspects": [], "facts": [], "output": None} | each["expect"]
             for tool in each["expect"].get("tools") or ():
                 tool.setdefault("arguments", None)
-    file = CaseFile(write(path, [json.dumps(each) for each in rows]))
+    file = CaseFiles([write(path, [json.dumps(each) for each in rows])])
     assert Suite(name="s", cases=file).digest == Suite(name="s", cases=made).digest

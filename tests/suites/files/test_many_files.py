@@ -11,9 +11,7 @@ import pytest
 import trivium as tv
 from trivium.cli.main import run_command
 from trivium.errors import SuiteError
-from trivium.suites.files.jsonl import CaseFile
-from trivium.suites.files.many_files import CaseFiles
-from trivium.suites.files.suite_files import read_cases
+from trivium.suites.files.jsonl import CaseFiles, CaseLines
 from trivium.suites.suite import Suite
 
 
@@ -110,8 +108,8 @@ def test_rows_of_tables_are_told_with_their_lines(folder):
 
 def test_a_copy_of_a_file_is_told_without_reading_it_for_every_case(folder, monkeypatch):
     read = []
-    line_number = CaseFile.line_number
-    monkeypatch.setattr(CaseFile, "line_number", lambda *each: read.append(each) or line_number(*each))
+    place = CaseLines.place
+    monkeypatch.setattr(CaseLines, "place", lambda *each: read.append(each) or place(*each))
     for name in ("d", "e"):
         (folder / f"{name}.jsonl").write_text(lines(f"n{index}" for index in range(500)))
     assert problems(folder).splitlines()[-1] == "… and 480 more"
@@ -190,7 +188,7 @@ def test_there_may_be_more_files_than_a_process_may_open(tmp_path):
         (tmp_path / f"{index:03}.jsonl").write_text(lines([f"{index}-{number}" for number in range(3)]))
     resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
     try:
-        cases = CaseFiles(sorted(tmp_path.iterdir()), read_cases)
+        cases = CaseFiles(sorted(tmp_path.iterdir()))
         again = pickle.loads(pickle.dumps(cases))
         for each in (cases, again):
             order = random.Random(0).sample(range(600), 600)

@@ -188,7 +188,7 @@ def test_a_disk_without_room_for_the_copy_is_told(tmp_path, monkeypatch):
 
     copies: list[Path] = []
     path = written(tmp_path, TWO)
-    monkeypatch.setattr(tables.TableCases, "_write", full)
+    monkeypatch.setattr(tables.TableLines, "_write", full)
     with pytest.raises(SuiteError, match="cannot be copied to a temporary file: No space left"):
         Suite.load(path)
     assert [copy.exists() for copy in copies] == [False]

@@ -20,7 +20,7 @@ from trivium.records.lines import parts_of
 from trivium.runs.trace_scores.selection import Selection
 from trivium.runs.trace_scores.totals import TraceTotals
 from trivium.suites.case import Case
-from trivium.suites.files.jsonl import CaseFile
+from trivium.suites.files.jsonl import CaseFiles
 from trivium.traces.native import native_trace
 from trivium.traces.outcome import asked_in, tags_of, thread_of
 from trivium.traces.readers import FORMATS
@@ -92,9 +92,9 @@ class Spool(Carried):
         self._folder.cleanup()
 
     @cached_property
-    def cases(self) -> CaseFile:
+    def cases(self) -> CaseFiles:
         """The cases, read when they are used."""
-        return CaseFile(Path(self._folder.name) / "cases.jsonl")
+        return CaseFiles([Path(self._folder.name) / "cases.jsonl"])
 
     def __len__(self) -> int:
         return len(self._starts)

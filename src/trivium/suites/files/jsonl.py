@@ -1,4 +1,4 @@
-"""Reads the cases of a .jsonl file on access, so that a large file needs little memory."""
+"""Reads the cases of files of JSON lines on access, so that large ones need little memory."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import sys
 import threading
 import weakref
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -17,13 +17,13 @@ from typing import IO, Any
 import msgspec
 
 from trivium.errors import Problem, Problems, SuiteError
-from trivium.number_buffer import NumberBuffer, SpillFile, ascending, repeated
+from trivium.number_buffer import NumberBuffer, ascending, repeated
 from trivium.records.documents import check_is_file, parse_line, readable
 from trivium.records.lines import lines_of
 from trivium.records.validation import convert
 from trivium.safe_text import sanitise
-from trivium.storage import Stamp, local_copy, path_of
-from trivium.suites.case import Case, Cases
+from trivium.storage import Stamp, local_copy
+from trivium.suites.case import Case, Cases, CaseTuple
 
 CASES_CACHED = 64
 """Number of decoded cases that are cached."""
@@ -57,11 +57,6 @@ class IdIndex:
         """Every ``_STEP``-th key."""
         self._latest = 0
         self._read = (0, b"")
-
-    def seal(self) -> None:
-        """Move what the index takes to the temporary file; see :meth:`NumberBuffer.seal`."""
-        for numbers in (self.hashes, self._keys, self._positions):
-            numbers.seal()
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"_latest": 0, "_read": (0, b"")}  # what was read last would travel, too
@@ -131,19 +126,18 @@ def check_ids(
     problems.check()
 
 
-class CaseFile(Cases):
-    """The cases of a .jsonl file.
+class CaseLines:
+    """The cases of a file with one on each line.
 
-    Opening it validates every line, and stores its offset and an index of the ids, 40 bytes per case: of many
-    cases in a temporary file. Cases are decoded on access. Of a file in object storage every machine makes a
-    temporary copy, because cases are read in any order.
+    Opening it validates every line, and stores its offset, 8 bytes, of many cases in a temporary file. Of a
+    file in object storage every machine makes a temporary copy, because cases are read in any order.
 
     Args:
         path: The file; blank lines are skipped.
-        spill: The temporary file for what many cases take, if it is that of many files.
+        hashes: Receives the hash of each id.
+        alone: Whether the file stays open; of many, there may be more than a process may open.
 
     Attributes:
-        ids: The index of the ids.
         notes: Notes on what was mapped.
 
     Raises:
@@ -152,33 +146,27 @@ class CaseFile(Cases):
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, path: str | Path, spill: SpillFile | None = None) -> None:
-        self.path = path_of(path) if isinstance(path, str) else path
-        check_is_file(self.path)
-        self._one_of_many = spill is not None
-        self._nothing_read()
+    def __init__(self, path: Path, hashes: NumberBuffer[int], *, alone: bool) -> None:
+        self.path = path
+        self._alone = alone
+        self._not_open()
+        check_is_file(path)
         self._version, self._local = self._copied()
-        self._starts: NumberBuffer[int] = NumberBuffer("Q", spill)
-        self.ids = IdIndex(self._hashes_of_ids())
-        check_ids(self.ids, lambda index: self._read(index).id, self.place, source=str(self.path))
-        if spill is not None:
+        self._starts: NumberBuffer[int] = NumberBuffer("Q", hashes.file)
+        self._check(hashes)
+        if not alone:
             self._starts.seal()
-            self.ids.seal()
 
     def _copied(self) -> tuple[Stamp, Path]:
         with readable(self.path, SuiteError):
             return local_copy(self.path)
 
-    def _nothing_read(self) -> None:
+    def _not_open(self) -> None:
         self._lock = threading.Lock()
         self._file: IO[bytes] | None = None
-        self._asked = -1
-        self._ahead: tuple[int, list[Case]] = (0, [])
-        self._cached = lru_cache(maxsize=CASES_CACHED)(self._read)
 
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
-        """The file, which stays open unless it is one of many: there may be more than a process may open."""
         with self._lock:
             if self._file is None:
                 with readable(self.path, SuiteError):
@@ -187,68 +175,23 @@ class CaseFile(Cases):
             try:
                 yield self._file
             finally:
-                if self._one_of_many:
+                if not self._alone:
                     self._close()
                     self._file = None
 
     def __getstate__(self) -> dict[str, object]:
-        """The index, with which another process reads the cases without validating them again."""
-        own = {"_lock", "_file", "_close", "_ahead", "_cached"}
-        return {name: value for name, value in vars(self).items() if name not in own}
+        """What is known of the lines, with which another process reads them without validating them again."""
+        return {name: value for name, value in vars(self).items() if name not in {"_lock", "_file", "_close"}}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self._nothing_read()
+        self._not_open()
         if self._local != self.path and not self._local.exists():  # on another machine
             version, self._local = self._copied()
             self._stamp = _stamp_of(self._local.stat()) if version == self._version else (-1, -1)
 
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def _at(self, index: int) -> Case:
-        before, self._asked = self._asked, index
-        first, ahead = self._ahead
-        if first <= index < first + len(ahead):
-            return ahead[index - first]
-        if index != before + 1:
-            return self._cached(index)
-        near = self._read_all(self._near(index))  # sequential access: read ahead
-        self._ahead = (index, near)
-        return near[0]
-
-    def __iter__(self) -> Iterator[Case]:
-        first = 0
-        while first < len(self):
-            near = self._near(first)
-            yield from self._read_all(near)
-            first = near.stop
-
-    def _near(self, first: int) -> range:
-        """Return the indices of a case and some after it, to be read together unless they are long."""
-        starts = self._starts.read(first, min(first + CASES_CACHED, len(self)))
-        return range(first, first + bisect_left(starts, starts[0] + _NEAR, 1))
-
-    def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
-        """Index of a case, or None."""
-        return self.ids.position(id)
-
-    def place(self, index: int) -> str:
-        """Place of a case, for messages."""
-        return f"line {self.line_number(index)}"
-
-    def line_number(self, index: int) -> int:
-        """Return the line number of a case, from 1. Reads the file up to there."""
-        line, left = 1, self._starts[index]
-        with self._local.open("rb") as file:
-            while left and (block := file.read(min(left, 1 << 20))):
-                line += block.count(b"\n")
-                left -= len(block)
-        return line
-
-    def _hashes_of_ids(self) -> NumberBuffer[int]:
-        """Validate every line, store the offset of each case, and return the hashes of the ids."""
-        hashes: NumberBuffer[int] = NumberBuffer("Q", self._starts.file)
+    def _check(self, hashes: NumberBuffer[int]) -> None:
+        """Validate every line, and store the offset of each case and the hash of its id."""
         problems = Problems(str(self.path))
         with self._opened() as file:
             self._stamp = _stamp_of(os.fstat(file.fileno()))
@@ -259,13 +202,17 @@ class CaseFile(Cases):
                     self._starts.append(start)
                     hashes.frombytes(hash_of(case.id))
         problems.check()
-        return hashes
 
-    def _read(self, index: int) -> Case:
-        (case,) = self._read_all((index,))
-        return case
+    def __len__(self) -> int:
+        return len(self._starts)
 
-    def _read_all(self, indices: Sequence[int]) -> list[Case]:
+    def near(self, first: int) -> range:
+        """Return the indices of a case and some after it, to be read together unless they are long."""
+        starts = self._starts.read(first, min(first + CASES_CACHED, len(self)))
+        return range(first, first + bisect_left(starts, starts[0] + _NEAR, 1))
+
+    def read(self, indices: Sequence[int]) -> list[Case]:
+        """Return some cases."""
         lines = []
         with self._opened() as file:
             at = -1
@@ -280,6 +227,145 @@ class CaseFile(Cases):
         if len(cases) < len(lines):
             raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
         return cases
+
+    def place(self, index: int) -> str:
+        """Place of a case, for messages; reads the file up to there."""
+        line, left = 1, self._starts[index]
+        with self._local.open("rb") as file:
+            while left and (block := file.read(min(left, 1 << 20))):
+                line += block.count(b"\n")
+                left -= len(block)
+        return f"line {line}"
+
+
+class HeldCases(msgspec.Struct, frozen=True):
+    """The cases of a document, which are in memory.
+
+    Attributes:
+        cases: The cases.
+        notes: Notes on what was mapped.
+        places: Place of each, for messages.
+    """
+
+    cases: CaseTuple
+    notes: tuple[str, ...] = ()
+    places: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def near(self, first: int) -> range:
+        """Return the indices of a case and those after it."""
+        return range(first, len(self.cases))
+
+    def read(self, indices: Sequence[int]) -> list[Case]:
+        """Return some cases."""
+        return [self.cases[index] for index in indices]
+
+    def place(self, index: int) -> str:
+        """Place of a case, for messages."""
+        return self.places[index]
+
+
+Read = Callable[[Path, int, NumberBuffer[int], bool], CaseLines | HeldCases]
+"""Reads the cases of a file, which are numbered from the second argument if they have no ids. The hashes of
+the ids are added to the third; the last says whether the file is the only one."""
+
+
+class CaseFiles(Cases):
+    """The cases of files as one sequence, file after file, with an index of the ids.
+
+    They are decoded on access. The index takes 32 bytes per case: of many cases in a temporary file.
+
+    Args:
+        files: The files; each has a case on each line, unless ``read`` reads others.
+        read: Reads the cases of a file; cases without an id are numbered on from file to file.
+
+    Attributes:
+        ids: The index of the ids.
+        notes: Notes on what was mapped.
+
+    Raises:
+        SuiteError: With the mistakes of all files, and the ids that are there twice; on access, if a file has
+            changed.
+    """
+
+    def __init__(self, files: Sequence[Path], read: Read | None = None) -> None:
+        self._paths = files
+        self._parts: list[CaseLines | HeldCases] = []
+        self._first = [0]
+        self._nothing_read()
+        hashes: NumberBuffer[int] = NumberBuffer("Q")
+        problems, alone = Problems(), len(files) == 1
+        for path in files:
+            try:
+                if read is None:
+                    self._parts.append(CaseLines(path, hashes, alone=alone))
+                else:
+                    self._parts.append(read(path, self._first[-1] + 1, hashes, alone))
+                self._first.append(self._first[-1] + len(self._parts[-1]))
+            except SuiteError as error:
+                if alone:
+                    raise
+                problems.add_file(error)
+        problems.check()
+        self.notes = tuple(dict.fromkeys(note for part in self._parts for note in part.notes))
+        self.ids = IdIndex(hashes)
+        check_ids(self.ids, lambda index: self[index].id, self.place, source=str(files[0]) if alone else "")
+
+    def _nothing_read(self) -> None:
+        self._asked = -1
+        self._ahead: tuple[int, list[Case]] = (0, [])
+        self._cached = lru_cache(maxsize=CASES_CACHED)(self._read)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name not in {"_ahead", "_cached"}}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._nothing_read()
+
+    def __len__(self) -> int:
+        return self._first[-1]
+
+    def _at(self, index: int) -> Case:
+        before, self._asked = self._asked, index
+        first, ahead = self._ahead
+        if first <= index < first + len(ahead):
+            return ahead[index - first]
+        if index != before + 1:
+            return self._cached(index)
+        part, inside = self._part_of(index)
+        near = part.read(part.near(inside))  # sequential access: read ahead
+        self._ahead = (index, near)
+        return near[0]
+
+    def __iter__(self) -> Iterator[Case]:
+        for part in self._parts:
+            first = 0
+            while first < len(part):
+                near = part.near(first)
+                yield from part.read(near)
+                first = near.stop
+
+    def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
+        """Index of a case, or None."""
+        return self.ids.position(id)
+
+    def _part_of(self, index: int) -> tuple[CaseLines | HeldCases, int]:
+        """The file of a case, and its index there."""
+        number = bisect_right(self._first, index) - 1
+        return self._parts[number], index - self._first[number]
+
+    def _read(self, index: int) -> Case:
+        part, inside = self._part_of(index)
+        return part.read((inside,))[0]
+
+    def place(self, index: int) -> str:
+        """Place of a case, for messages; may read its file up to there."""
+        part, inside = self._part_of(index)
+        file = self._paths[bisect_right(self._first, index) - 1]
+        return part.place(inside) if len(self._paths) == 1 else f"{file}: {part.place(inside)}"
 
 
 def _stamp_of(status: os.stat_result) -> tuple[int, int]:

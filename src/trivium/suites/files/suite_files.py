@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, placed, raise_problems
-from trivium.number_buffer import SpillFile
+from trivium.number_buffer import NumberBuffer
 from trivium.records.documents import check_is_file, dump_toml, read_document
 from trivium.records.source import FILES, WORKBOOK_REFUSED, WORKBOOKS, files_of, name_of
 from trivium.records.validation import describe, unknown_key
 from trivium.storage import joined, path_of, replaced_when_complete, writable
 from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
 from trivium.suites.columns import rows_as_cases
-from trivium.suites.files.many_files import CaseFiles, CasesRead
-from trivium.suites.files.tables import case_file
+from trivium.suites.files.jsonl import CaseFiles, CaseLines, HeldCases, hash_of
+from trivium.suites.files.tables import case_lines
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import (
@@ -189,52 +189,53 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
             return read_source(key, joined(folder, raw), name=raw)
         problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
     elif isinstance(raw, str):
-        files = files_of(raw, folder=folder)
-        if files:
-            many = CaseFiles(files, read_cases)
-            return SourceCases("", many, {}, many.notes)
-        read = read_cases(joined(folder, raw))
-        return SourceCases("", read.cases, {}, read.notes)
+        files = files_of(raw, folder=folder) or [joined(folder, raw)]
+        if len(files) == 1 and files[0].suffix.lower() in DOCUMENTS:
+            held = _cases_of_document(files[0])
+            return SourceCases("", held.cases, {}, held.notes)
+        many = CaseFiles(files, _read_cases)
+        return SourceCases("", many, {}, many.notes)
     elif isinstance(raw, list | tuple):
-        read, wrong = _cases_of_list(raw, "cases")
+        held, wrong = _cases_of_list(raw, "cases")
         problems += wrong
-        return SourceCases("", read.cases, {}, read.notes)
+        return SourceCases("", held.cases, {}, held.notes)
     else:
         problems.append(Problem("cases", f"found {describe(raw)}, expected a list of cases or a file"))
     return None
 
 
-def _cases_of_list(raw: Sequence[Any], where: str, first: int = 1) -> tuple[CasesRead, list[Problem]]:
+def _cases_of_list(raw: Sequence[Any], where: str, first: int = 1) -> tuple[HeldCases, list[Problem]]:
     """Convert a list to cases; also returns every mistake."""
     rows, columns = rows_as_cases(raw, first=first)
     if columns is not None and columns.problems:
-        return CasesRead(CaseTuple()), [Problem(where, each.what) for each in columns.problems]
+        return HeldCases(CaseTuple()), [Problem(where, each.what) for each in columns.problems]
     places = [f"{where}[{index}]" for index in range(len(rows))]
     cases, problems = cases_of(zip(places, rows, strict=True))
-    return CasesRead(cases, () if columns is None else (columns.note(),), places), problems
+    return HeldCases(cases, () if columns is None else (columns.note(),), places), problems
 
 
-def read_cases(path: Path, first: int = 1, spill: SpillFile | None = None) -> CasesRead:
-    """Read a file that holds only cases, which are numbered from ``first`` if they have no ids.
-
-    Args:
-        path: The file.
-        first: Number of the first case.
-        spill: The temporary file for what many cases take, if it is that of many files.
+def _read_cases(path: Path, first: int, hashes: NumberBuffer[int], alone: bool) -> CaseLines | HeldCases:
+    """Read a file that holds only cases; see ``Read``.
 
     Raises:
         SuiteError: With the mistakes in the file.
     """
     suffix = path.suffix.lower()
     if suffix in FILES:
-        cases = case_file(path, first, spill)
-        return CasesRead(cases, cases.notes)
+        return case_lines(path, first, hashes, alone)
+    if suffix in DOCUMENTS:
+        held = _cases_of_document(path, first)
+        for case in held.cases:
+            hashes.frombytes(hash_of(case.id))
+        return held
     if suffix in WORKBOOKS:
         check_is_file(path)
         raise SuiteError(str(path), WORKBOOK_REFUSED)
-    if suffix not in DOCUMENTS:
-        expected = ", ".join((*FILES, *DOCUMENTS))
-        raise SuiteError(str(path), f'cannot tell the format from "{path.suffix}": expected {expected}')
+    expected = ", ".join((*FILES, *DOCUMENTS))
+    raise SuiteError(str(path), f'cannot tell the format from "{path.suffix}": expected {expected}')
+
+
+def _cases_of_document(path: Path, first: int = 1) -> HeldCases:
     raw = read_document(path, of_cases=True)
     if isinstance(raw, dict) and set(raw) == {"cases"}:
         raw = raw["cases"]

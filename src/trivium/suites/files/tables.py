@@ -15,7 +15,7 @@ from typing import IO, Any
 import msgspec
 
 from trivium.errors import Problem, Problems, SuiteError
-from trivium.number_buffer import SpillFile
+from trivium.number_buffer import NumberBuffer
 from trivium.records.documents import (
     LARGEST_DOCUMENT,
     MalformedDocument,
@@ -32,7 +32,7 @@ from trivium.safe_text import sanitise
 from trivium.storage import Stamp, temporary_copy
 from trivium.suites.case import Case
 from trivium.suites.columns import Columns, case_columns, case_of_row
-from trivium.suites.files.jsonl import CaseFile, is_output
+from trivium.suites.files.jsonl import CaseLines, is_output
 
 COLUMNS = Case.__struct_fields__
 
@@ -73,20 +73,21 @@ def _opened(path: Path) -> Records:
     return open_records(path, error=SuiteError)
 
 
-def case_file(path: Path, first: int = 1, spill: SpillFile | None = None) -> CaseFile:
+def case_lines(path: Path, first: int, hashes: NumberBuffer[int], alone: bool) -> CaseLines:
     """The cases of a file of lines or rows, which are numbered from ``first`` if they have no ids.
 
     Args:
         path: The file.
         first: Number of the first case.
-        spill: See :class:`CaseFile`.
+        hashes: See :class:`CaseLines`.
+        alone: See :class:`CaseLines`.
 
     Raises:
         SuiteError: With the first mistakes in the file, and the number of the others.
     """
     if path.suffix.lower() in TABLES or _has_other_keys(path):
-        return TableCases(path, first, spill)
-    return CaseFile(path, spill)
+        return TableLines(path, first, hashes, alone=alone)
+    return CaseLines(path, hashes, alone=alone)
 
 
 def _has_other_keys(path: Path) -> bool:
@@ -104,7 +105,7 @@ def _has_other_keys(path: Path) -> bool:
     return columns is not None and bool(columns.renamed or columns.asks)
 
 
-class TableCases(CaseFile):
+class TableLines(CaseLines):
     """The cases of a file whose lines are not as Trivium has them.
 
     Cases are read in any order, which such files are slow at: every machine writes the rows to a temporary
@@ -113,7 +114,8 @@ class TableCases(CaseFile):
     Args:
         path: The file.
         first: Number of the first row, if the file has no column ``id``.
-        spill: See :class:`CaseFile`.
+        hashes: See :class:`CaseLines`.
+        alone: See :class:`CaseLines`.
 
     Attributes:
         notes: Notes on what was mapped.
@@ -122,10 +124,10 @@ class TableCases(CaseFile):
         SuiteError: With the first mistakes in the file, and the number of the others.
     """
 
-    def __init__(self, path: Path, first: int = 1, spill: SpillFile | None = None) -> None:
+    def __init__(self, path: Path, first: int, hashes: NumberBuffer[int], *, alone: bool) -> None:
         self._first = first
         _, self.notes = read_rows(path, first)
-        super().__init__(path, spill)
+        super().__init__(path, hashes, alone=alone)
 
     def place(self, index: int) -> str:
         """Place of a case, for messages."""
