@@ -99,6 +99,15 @@ def test_a_store_whose_migration_is_cut_short_is_migrated_again(tmp_path):
     assert _all_of(path) == _all_of(tmp_path / "whole.db")
 
 
+def test_an_older_store_in_which_a_view_has_the_name_of_a_later_table_is_refused_as_it_is(any_url):
+    with older_store(any_url, "0001") as connection:
+        connection.exec_driver_sql("CREATE VIEW labels AS SELECT * FROM runs")
+    with pytest.raises(StoreError, match="labels.* already exists"):
+        Store(any_url)
+    with pytest.raises(StoreError, match="older Trivium|labels.* already exists"):
+        Store(any_url, read_only=True)
+
+
 def test_a_store_that_kept_no_grants_takes_who_holds_or_answered_an_item_as_asked(any_url):
     label = {
         "run": "r", "case": "c", "repeat": 0, "dimension": "d", "answer": "label", "value": 1.0, "at": 5.0,
