@@ -115,7 +115,7 @@ class Budget:
         self._drawn_usd, self._drawn_tokens = 0.0, 0
         self._usd, self._tokens = 0.0, 0
         self._reserved_usd, self._reserved_tokens, self._in_flight = 0.0, 0, 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._settled = asyncio.Event()
         self._drawing = asyncio.Lock()
         self._bound = InputTokenBound()
         self._output_ratio = 1.0
@@ -145,7 +145,7 @@ class Budget:
                 continue
             if not self._in_flight:
                 raise BudgetExhausted(self._shortfall(reservation))
-            await self._wait_for_settlement()
+            await self._settled.wait()
         self._reserved_usd += reservation.usd
         self._reserved_tokens += reservation.tokens
         self._in_flight += 1
@@ -251,21 +251,14 @@ class Budget:
             f"request may use {reservation.tokens:,} (judge.budget_tokens)"
         )
 
-    async def _wait_for_settlement(self) -> None:
-        settled = asyncio.get_running_loop().create_future()
-        self._waiting.append(settled)
-        await settled
-
     def _release(self, reservation: Reservation) -> None:
         self._reserved_usd -= reservation.usd
         self._reserved_tokens -= reservation.tokens
         self._in_flight -= 1
         if not self._in_flight:
             self._reserved_usd = 0.0  # rounding does not add up over a long run
-        waiting, self._waiting = self._waiting, []
-        for settled in waiting:
-            if not settled.done():
-                settled.set_result(None)
+        self._settled.set()
+        self._settled = asyncio.Event()  # for those who wait from now on
 
     async def _draw(self, reservation: Reservation) -> bool:
         """Draw what a request needs, and an advance if there is room.
@@ -277,25 +270,19 @@ class Budget:
         async with self._drawing:
             if before != (self._drawn_usd, self._drawn_tokens):
                 return True
-            usd, tokens = self._needed(reservation)
-            advance_usd, advance_tokens = self._advances()
-            return await self._drawn(usd + advance_usd, int(tokens + advance_tokens)) or await self._drawn(
-                *self._needed(reservation)
-            )
-
-    async def _drawn(self, usd: float, tokens: int) -> bool:
-        """Draw an amount from the ledger; whether there was enough."""
-        draw = Draw(
-            usd=0.0 if self._budget_usd is None else max(0.0, usd),
-            tokens=0 if self._budget_tokens is None else max(0, tokens),
-            budget_usd=self._budget_usd,
-            budget_tokens=self._budget_tokens,
-        )
-        drawn = await asyncio.to_thread(self._ledger.draw, draw)
-        if drawn:
-            self._drawn_usd += draw.usd
-            self._drawn_tokens += draw.tokens
-        return drawn
+            for advance_usd, advance_tokens in (self._advances(), (0.0, 0.0)):
+                usd, tokens = self._needed(reservation)
+                draw = Draw(
+                    usd=0.0 if self._budget_usd is None else max(0.0, usd + advance_usd),
+                    tokens=0 if self._budget_tokens is None else max(0, int(tokens + advance_tokens)),
+                    budget_usd=self._budget_usd,
+                    budget_tokens=self._budget_tokens,
+                )
+                if await asyncio.to_thread(self._ledger.draw, draw):
+                    self._drawn_usd += draw.usd
+                    self._drawn_tokens += draw.tokens
+                    return True
+            return False
 
     def _give_surplus_back(self) -> None:
         """Leave to other processes what this one does not need soon."""
