@@ -93,7 +93,8 @@ def begin(
     name, own = origin.name(adapter, scored_before), origin.version(version, scored_before)
     own = msgspec.structs.replace(own, until_decided=comparison and comparison.stopped_for)
     if resume is None:
-        start, of_outputs = start_digest(settings.world), getattr(recorded, "notes", ())
+        start = None if settings.world is None else start_digest(settings.world)
+        of_outputs = getattr(recorded, "notes", ())
         own = msgspec.structs.replace(
             own,
             world={} if start is None else {"start": start},

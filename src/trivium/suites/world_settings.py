@@ -102,10 +102,8 @@ def world_of(setting: str | WorldSettings) -> WorldSettings:
     return WorldSettings(factory=setting) if isinstance(setting, str) else setting
 
 
-def start_digest(setting: str | WorldSettings | None) -> str | None:
+def start_digest(setting: str | WorldSettings) -> str | None:
     """The digest of what a world's state begins with; None of a factory, whose code is not looked at."""
-    if setting is None:
-        return None
     world = world_of(setting)
     held = world.json if isinstance(world.json, str) else world.sqlite
     if held is None and world.folder is None:

@@ -273,7 +273,7 @@ def deltas_of(
     """
     ends = [(one.at_worst, one.at_best) for one in figures.values() if one.at_worst is not None]
     rows = [(one.base, one.head) for one in figures.values()] + [each for both in ends for each in both]
-    base, head = np.array(rows).swapaxes(0, 1)
+    base, head = (np.array(side) for side in zip(*rows, strict=True))
     estimates = paired_means(
         base, head, pairing.groups, level=options.level, resamples=options.resamples, seed=options.seed
     )
