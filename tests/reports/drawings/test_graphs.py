@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from trivium.metrics.graph.agents import interaction_graph
 from trivium.metrics.graph.measures import NamedGraph
-from trivium.reports.drawings.graphs import AGENTS_SHOWN, draw_interaction_graph
+from trivium.reports.drawings.graphs import AGENTS_SHOWN, EDGES_SHOWN, draw_interaction_graph
 from trivium.traces.trace import Message, Trace
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -63,6 +63,14 @@ def test_of_many_agents_the_busiest_are_shown_with_a_note():
     shown = {group[0].text for group in groups(made, "node")}
     assert len(shown) == AGENTS_SHOWN
     assert {"hub", "agent 49"} <= shown
+
+
+def test_of_many_ways_of_messages_the_most_frequent_are_shown_with_a_note():
+    names = [f"agent {place}" for place in range(30)]
+    made = drawing(*itertools.permutations(names, 2), ("agent 29", "agent 28"))
+    assert len(groups(made, "edge")) == EDGES_SHOWN
+    assert made.notes == ("90 of 870 senders with their receivers shown, the most frequent ones.",)
+    assert "agent 29 → agent 28: 2 messages (task_request 2)" in {g[0].text for g in groups(made, "edge")}
 
 
 def test_names_of_strangers_are_escaped():

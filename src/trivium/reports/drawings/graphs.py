@@ -72,7 +72,8 @@ def draw_interaction_graph(graph: NamedGraph) -> Drawing:
     nodes = {agent: _Node("agent", agent, title=agent) for agent in _most(graph.nodes, degree, AGENTS_SHOWN)}
     few = len(nodes) < len(graph.nodes)
     notes = [f"{len(nodes)} of {len(graph.nodes):,} agents shown, the busiest ones."] if few else []
-    edges = {pair: _messages(*pair, edge) for pair, edge in graph.edges.items() if nodes.keys() >= {*pair}}
+    most = _frequent(graph, nodes, notes, "senders with their receivers")
+    edges = {pair: _messages(*pair, edge) for pair, edge in most.items()}
     return _drawing("agents", "Interaction graph", "Messages between agents", nodes, edges, notes)
 
 
@@ -102,14 +103,11 @@ def draw_tool_graph(graph: NamedGraph, *, start: str, end: str, failed: Mapping[
         below = counted(calls[tool], "call") + (f", {wrong:,} failed ✕" if wrong else "")
         nodes[tool] = _Node("tool", tool, below, f"{tool}: {below}", failed=bool(wrong))
     nodes[end] = _Node("terminal", below=end)
-    counts = {pair: edge.count for pair, edge in graph.edges.items() if nodes.keys() >= {*pair}}
-    most = set(sorted(counts, key=lambda pair: -counts[pair])[:EDGES_SHOWN])
-    edges = {pair: _transition(*pair, count) for pair, count in counts.items() if pair in most}
     notes = []
     if len(nodes) - 2 < len(tools):
         notes.append(f"{len(nodes) - 2:,} of {counted(len(tools), 'tool')} shown, the most called ones.")
-    if len(edges) < len(graph.edges):
-        notes.append(f"{len(edges):,} of {len(graph.edges):,} transitions shown, the most frequent ones.")
+    most = _frequent(graph, nodes, notes, "transitions")
+    edges = {pair: _transition(*pair, edge.count) for pair, edge in most.items()}
     return _drawing("tools", "Tool graph", "Tools in the order of their calls", nodes, edges, notes, last=end)
 
 
@@ -122,6 +120,17 @@ def _most(names: Sequence[str], weights: Mapping[str, int], most: int) -> list[s
     """The names with the largest weights, in the order given."""
     chosen = set(sorted(names, key=lambda name: -weights[name])[:most])
     return [name for name in names if name in chosen]
+
+
+def _frequent(
+    graph: NamedGraph, nodes: Mapping[str, _Node], notes: list[str], called: str
+) -> dict[Edge, measures.Edge]:
+    """The most frequent edges between the nodes; a note says if others are left out."""
+    found = {pair: edge for pair, edge in graph.edges.items() if nodes.keys() >= {*pair}}
+    most = set(sorted(found, key=lambda pair: -found[pair].count)[:EDGES_SHOWN])
+    if len(most) < len(found):
+        notes.append(f"{len(most):,} of {len(found):,} {called} shown, the most frequent ones.")
+    return {pair: edge for pair, edge in found.items() if pair in most}
 
 
 def _drawing(
