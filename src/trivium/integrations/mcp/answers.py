@@ -18,11 +18,12 @@ from trivium.reports.comparison import cases_that_broke, describe
 from trivium.reports.document.terminal import Printed
 from trivium.reports.html.judgement import quotes_of
 from trivium.reports.moved_cases.shown import case_block
-from trivium.reports.view import EvaluationView, views_of
+from trivium.reports.view import EvaluationView, view_of, views_of
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import CaseChange
 from trivium.runs.run import Run
 from trivium.safe_text import one_line, visible
+from trivium.store.browsing.attempts import attempts_of_case, position_of
 from trivium.values import text_or_json
 
 MOST_CHARS = 3200
@@ -183,13 +184,14 @@ def label_lines(run: Run, dimension: str | None) -> Iterator[str]:
 
 
 def _find(run: Run, case: str, repeat: int) -> EvaluationView:
-    names: dict[str, None] = {}
-    for view in views_of(run):
-        if view.case.id == case and view.attempt.repeat == repeat:
-            return view
-        names[view.case.id] = None
-    if case in names:
+    position = position_of(run.store, run.record, case)
+    rows = [] if position is None else attempts_of_case(run.store, run.record, position)
+    for row in rows:
+        if row[1].repeat == repeat:
+            return view_of(row, run.record.settings)
+    if rows:
         raise InputError(run.id, f"case {case!r} has no attempt {repeat}")
+    names = dict.fromkeys(outline.case for _, outline in run.store.outlines(run.record))
     raise InputError(run.id, f'has no case "{case}".{suggest(case, names)}')
 
 
