@@ -35,6 +35,7 @@ STYLES = {
     "beside": "font-weight:400;margin-left:10px",
     "h2": "font-weight:600;margin:10px 0 2px",
     "h3": "opacity:.7;margin:6px 0 0",
+    "dt": "font-weight:600;margin-right:6px",
     "p": "margin:2px 0",
     "quiet": _QUIET,
     "cut": _QUIET,
@@ -61,7 +62,9 @@ STYLES = {
 }
 """The style of each element and class in a notebook."""
 
-_PLAIN_TAGS = dict.fromkeys(("section", "h1", "h2", "h3", "p", "ul", "li", "ol"), "div") | {"bdi": "span"}
+_PLAIN_TAGS = dict.fromkeys(("section", "h1", "h2", "h3", "p", "ul", "li", "ol", "dl"), "div")
+_PLAIN_TAGS |= dict.fromkeys(("bdi", "a", "dt", "dd"), "span")
+"""What a notebook has for an element of a page."""
 _CLASSES: dict[b.Tone, str] = {
     "strong": "strong",
     "quiet": "quiet",
@@ -96,10 +99,10 @@ class Html:
             if isinstance(block, b.Section):
                 yield from self._section(block)
             elif isinstance(block, b.Fold):
-                folded = "<details>" if self._styles is not None else '<details class="cases">'
-                yield f"{folded}<summary>{_line(block.title)}</summary>"
+                begin, end = self._around("details", role="cases")
+                yield f"{begin}<summary>{_line(block.title)}</summary>"
                 yield from self.write(block.blocks)
-                yield "</details>"
+                yield end
             elif isinstance(block, b.Cases):
                 yield from self._cases(block)
             else:
@@ -135,6 +138,11 @@ class Html:
         style = ";".join(self._styles[name] for name in (tag, *role.split()) if name in self._styles)
         return element(_PLAIN_TAGS.get(tag, tag), *children, style=style or None, dir=attributes.get("dir"))
 
+    def _around(self, tag: str, **attributes: Any) -> tuple[str, str]:
+        """The beginning and the end of an element."""
+        begin, slash, end = self._element(tag, **attributes).rpartition("</")
+        return begin, slash + end
+
     def _name(self, text: str, *, at_most: int = 200) -> str:
         return self._element("bdi", _line(text, at_most=at_most))
 
@@ -148,17 +156,17 @@ class Html:
         return self._element("ul", *items, role="problems") if items else ""
 
     def _facts(self, block: b.Facts) -> str:
-        if self._styles is None:
-            rows = [
-                element("div", element("dt", _line(name, at_most=60)), element("dd", _line(words)))
-                for name, words in block.rows
-            ]
-            return element("dl", *rows, class_="facts-list") if rows else ""
-        role = _CLASSES.get(block.tone, "")
-        return "".join(
-            self._element("p", element("b", _line(name, at_most=60)), " ", _line(words), role=role)
+        between = " " if self._styles is not None else ""
+        rows = [
+            self._element(
+                "div",
+                self._element("dt", _line(name, at_most=60)),
+                between,
+                self._element("dd", _line(words)),
+            )
             for name, words in block.rows
-        )
+        ]
+        return self._element("dl", *rows, role="facts-list") if rows else ""
 
     def _figures(self, block: b.KeyFigures) -> str:
         if self._styles is not None:
@@ -176,12 +184,12 @@ class Html:
 
     def _linked(self, text: b.Toned) -> str:
         words = self._to(text.link, _line(text.text))
-        if text.later and self._styles is None:
-            return element("span", words, hx_get=text.later, hx_trigger="revealed", hx_swap="outerHTML")
+        if text.later:
+            return self._element("span", words, hx_get=text.later, hx_trigger="revealed", hx_swap="outerHTML")
         return words
 
     def _to(self, link: str, words: str) -> str:
-        return element("a", words, href=link) if link and self._styles is None else words
+        return self._element("a", words, href=link) if link else words
 
     def _answer(self, block: b.Answer) -> str:
         mark, tone = b.ANSWERS.get(block.answer, ("?", "warn"))
@@ -189,10 +197,8 @@ class Html:
         pill = self._element("span", words, role=f"pill {_PILLS.get(tone, tone)} verdict")
         sentence = [self._paragraph(block.sentence, "strong")] if block.sentence else []
         said = [*sentence, *(self._paragraph(line, "") for line in block.grounds if line)]
-        if self._styles is not None:
-            return self._element("div", pill, *said)
-        card = element("div", element("p", pill, class_="answer"), *said, class_="card")
-        return element("section", card, class_="cards", aria_label="Answer")
+        card = self._element("div", self._element("p", pill, role="answer"), *said, role="card")
+        return self._element("section", card, role="cards", aria_label="Answer")
 
     def _conclusion(self, lines: Iterable[str]) -> str:
         said = [self._element("p", element("strong", self._name(line, at_most=2000))) for line in lines]
@@ -211,10 +217,8 @@ class Html:
         return element("figure", title, drawn, class_="picture")
 
     def _scroll(self, inner: str, label: str) -> str:
-        if self._styles is not None:
-            return inner
         group = {"role_": "group", "aria_label": label} if label else {}
-        return element("div", inner, class_="scroll", tabindex="0", **group)
+        return self._element("div", inner, role="scroll", tabindex="0", **group)
 
     def _table(self, whole: b.Table) -> str:
         block = whole.of("always", "wide", *(["page"] if self._styles is None else []))
@@ -287,8 +291,7 @@ class Html:
         else:
             words, tone = _line(said.text), said.tone
         role = f"pill {_PILLS.get(tone, tone)}"
-        link = said.link if self._styles is None else ""
-        return self._element("a" if link else "span", words, role=role, href=link or None)
+        return self._element("a" if said.link else "span", words, role=role, href=said.link or None)
 
     def _links(self, block: b.Links) -> str:
         links = "".join(
@@ -298,29 +301,24 @@ class Html:
         return self._element("p", self._element("span", _line(block.text), role="quiet"), links, role="turn")
 
     def _section(self, block: b.Section) -> Iterator[str]:
-        level = "h3" if self._inside else "h2"
-        heading = self._element(level, _heading(block.title), id=f"{block.key}-title" if block.key else None)
+        level, key, title = "h3" if self._inside else "h2", block.key, f"{block.key}-title"
+        named = {"id": key, "aria_labelledby": title} if key else {}
+        begin, end = self._around("section", role="part" * bool(self._inside), **named)
         beside = self._paragraph(block.beside, "quiet") if block.beside else ""
-        if self._styles is None:
-            named = (
-                f' id="{escape(block.key)}" aria-labelledby="{escape(block.key)}-title"' if block.key else ""
-            )
-            part = ' class="part"' if self._inside else ""
-            yield f"<section{part}{named}>{heading}{beside}"
-        else:
-            yield f"<div>{heading}{beside}"
+        yield f"{begin}{self._element(level, _heading(block.title), id=title if key else None)}{beside}"
         self._inside += 1
         yield from self.write(block.blocks)
         self._inside -= 1
-        yield "</section>\n" if self._styles is None else "</div>"
+        yield f"{end}\n"
 
     def _cases(self, block: b.Cases) -> Iterator[str]:
         shown = 0
-        yield '<div class="list">' if self._styles is None else "<div>"
+        begin, end = self._around("div", role="list")
+        yield begin
         for case in block.cases:
             yield self._case(case)
             shown += 1
-        yield "</div>"
+        yield end
         if block.further and shown < block.total:
             further = counted(block.total - shown, "further case")
             yield self._paragraph(f"{further} {block.further}", "quiet")
@@ -335,11 +333,8 @@ class Html:
         others = [fact for fact in case.facts if fact and fact != case.change]
         facts = self._element("p", _line(" · ".join(others)), role="facts") if others else ""
         inside = self._element("div", facts, *self._parts(case.parts), role="inside")
-        if self._styles is not None:
-            return element("details", summary, inside)
-        return element(
-            "details", summary, inside, class_="attempt moved", name="moved", id=case.anchor, data_row=""
-        )
+        named = {"name": "moved", "id": case.anchor, "data_row": ""}
+        return self._element("details", summary, inside, role="attempt moved", **named)
 
     def _parts(self, parts: Iterable[b.Part]) -> Iterator[str]:
         """Yield the parts; those that are sides stand next to each other."""
