@@ -15,8 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+import trivium as tv
 from tests.agents.asked import asked
-from trivium.agents.attempt import AgentFailure
+from tests.runs.suites import told_suite
+from trivium.agents.attempt import AgentFailure, AgentResponse, ResourcesExhausted
 from trivium.agents.invoke import TooManyCalls, invoke
 from trivium.agents.loading import load_agent
 from trivium.cli.main import run_command
@@ -188,3 +190,36 @@ def test_other_errors_of_the_system_are_the_agents():
     assert attempt.error is not None
     assert "tried" not in attempt.error
     assert asked(lambda _: (_ for _ in ()).throw(AgentFailure("no"))).error == "no"
+
+
+class CrowdedAtTheEnd:
+    """An agent for which the machine has no room at the last attempt, twice, while no other is in flight."""
+
+    name = "crowded"
+
+    def __init__(self, cases):
+        self.others, self.refused, self.last = cases - 1, 0, asyncio.Event()
+
+    async def call(self, request):
+        if request.case.id != "q0":
+            self.others -= 1
+            if not self.others:
+                self.last.set()
+            return AgentResponse(output="1")
+        await self.last.wait()
+        for _ in range(100):  # until whatever waits for the others has gone on
+            await asyncio.sleep(0)
+        if self.refused < 2:
+            self.refused += 1
+            raise ResourcesExhausted("no process is left")
+        return AgentResponse(output="1")
+
+    async def close(self):
+        pass
+
+
+def test_the_last_attempt_is_made_again_when_there_is_room(tmp_path):
+    agent = CrowdedAtTheEnd(6)
+    run = tv.evaluate(told_suite(6, limits=Limits(retries=0)), agent=agent, store=tmp_path / "store.db")
+    assert agent.refused == 2
+    assert [attempt.error for attempt in run.attempts()] == [None] * 6
