@@ -6,12 +6,13 @@ docs/design/alerts.md.
 
 from collections.abc import Iterable, Sequence
 from math import log, sqrt
+from typing import Any
 
 import msgspec
 
 from trivium.monitor.windows import by_facet, mean_of, value_of
 from trivium.store.live_samples import Sample
-from trivium.trust.weighted_means import WeightedMean, least_sum
+from trivium.trust.weighted_means import least_sum
 
 FEWEST = 5
 """Samples that a part needs to be named."""
@@ -78,9 +79,10 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Values:
-    """Values of a figure with their weights."""
+    """Samples, and their values of a figure with their weights."""
 
-    def __init__(self, samples: Iterable[Sample], figure: str) -> None:
+    def __init__(self, samples: Samples, figure: str) -> None:
+        self.samples, self.figure = samples, figure
         self.n, self.weight, self.squares, self.sum = 0, 0.0, 0.0, 0.0
         for sample in samples:
             value = value_of(sample, figure)
@@ -133,8 +135,8 @@ def onset(samples: Samples, figure: str) -> int:
     return place if known and after.is_below(before) else 0
 
 
-class _Split(msgspec.Struct, frozen=True):
-    """The samples by which a part is compared with the rest.
+class _Compared(msgspec.Struct, frozen=True):
+    """A part of the traffic beside the rest.
 
     Attributes:
         part: Facet and value.
@@ -148,56 +150,49 @@ class _Split(msgspec.Struct, frozen=True):
     """
 
     part: Part
-    now: Samples
-    before: Samples
-    others: Samples
-    others_before: Samples
-    since: float | None
+    now: _Values
+    before: _Values
+    others: _Values
+    others_before: _Values
+    since: float | None = None
     new: bool = False
     tried: int = 1
 
-    def means(self, figure: str) -> "_Means | None":
-        """The four means; None if there is too little to compare."""
-        now, others = _Values(self.now, figure), _Values(self.others, figure)
-        if now.n < FEWEST or not others.n:
-            return None
-        before, others_before = _Values(self.before, figure), _Values(self.others_before, figure)
-        known = bool(before.n and others_before.n)
-        fell = before.mean - now.mean if known else -now.mean
-        others_fell = others_before.mean - others.mean if known else -others.mean
-        share = now.weight / (now.weight + others.weight)
-        return _Means(self, now, others, known, fell - others_fell, share)
+    @property
+    def known(self) -> bool:
+        """Whether its fall is compared, not its level."""
+        return bool(self.before.n and self.others_before.n)
 
-
-class _Means(msgspec.Struct, frozen=True):
-    """How much more a part fell than the rest."""
-
-    split: _Split
-    now: _Values
-    others: _Values
-    known: bool
-    more: float
-    share: float
+    @property
+    def more(self) -> float:
+        """How much more it fell than the rest, or is below it."""
+        if not self.known:
+            return self.others.mean - self.now.mean
+        return (self.before.mean - self.now.mean) - (self.others_before.mean - self.others.mean)
 
     @property
     def gain(self) -> float:
         """The variance between the part and the rest, by which a decision tree chooses a split."""
-        return self.share * (1 - self.share) * self.more**2
+        share = self.now.weight / (self.now.weight + self.others.weight)
+        return share * (1 - share) * self.more**2
 
     @property
     def dated(self) -> bool:
         """Whether it is known to have fallen, or to be new; others may always have been low."""
-        return self.known or self.split.new
+        return self.known or self.new
 
-    def surely(self, figure: str, alpha: float) -> bool:
+    def surely(self, alpha: float) -> bool:
         """Whether it fell more than the rest, with an error of alpha."""
         if self.more <= 0:
             return False
-        split = self.split
-        plus, minus = [split.others], [split.now]
+        plus, minus = [self.others], [self.now]
         if self.known:
-            plus, minus = [split.others, split.before], [split.now, split.others_before]
-        return _surely_above(plus, minus, figure, alpha / split.tried)
+            plus, minus = [self.others, self.before], [self.now, self.others_before]
+        return _surely_above(plus, minus, alpha / self.tried)
+
+    def explains(self, now: _Values, expected: float) -> float:
+        """Share of the drop of all traffic that would be gone without it."""
+        return min(1.0, max(0.0, (self.others.mean - now.mean) / max(expected - now.mean, 1e-9)))
 
 
 def origin_of(
@@ -224,28 +219,26 @@ def origin_of(
     Returns:
         None if no part surely fell more than the rest.
     """
-    ordered = sorted(samples, key=lambda each: (each.time, each.number))
-    place = onset(ordered, figure)
-    found, expected, now = [], _expected(ordered, place, figure, expected), _Values(ordered[place:], figure)
+    ordered, place, now, expected = _drop(samples, figure, expected)
     if not now.n:
         return None
     parts = by_facet(ordered, facets)
     allowed = parts.keys() if among is None else set(among)
-    for part in sorted(parts, key=lambda each: (facets.index(each[0]), each[1])):
-        members = [ordered[each] for each in parts[part]]
-        means = _split(ordered, place, part, members, figure).means(figure) if part in allowed else None
-        if means is not None:
-            found.append(means)
+    found = []
+    for part in sorted(allowed & parts.keys(), key=lambda each: (facets.index(each[0]), each[1])):
+        compared = _compared(ordered, place, part, [ordered[each] for each in parts[part]], figure)
+        if compared is not None:
+            found.append(compared)
     fallen = [
         each
         for each in sorted(found, key=lambda each: (not each.dated, -round(each.gain, 9)))
-        if (among is not None or _explains(each, now, expected) >= LEAST_SHARE)
-        and each.surely(figure, alpha / len(found))
+        if (among is not None or each.explains(now, expected) >= LEAST_SHARE)
+        and each.surely(alpha / len(found))
     ][:MOST_RIVALS]
     if not fallen:
         return None
-    best, likewise = _not_explained_away(fallen, figure, alpha)
-    return _origin(best, _explains(best, now, expected), len(found), likewise, figure)
+    best, likewise = _not_explained_away(fallen, alpha)
+    return _origin(best, best.explains(now, expected), len(found), likewise)
 
 
 def followed(
@@ -260,15 +253,12 @@ def followed(
         origin: The cause.
         expected: What the mean should be, if the window does not say what it was before.
     """
-    ordered = sorted(samples, key=lambda each: (each.time, each.number))
-    place = onset(ordered, figure)
-    now = _Values(ordered[place:], figure)
+    ordered, place, now, expected = _drop(samples, figure, expected)
     members = [ordered[each] for each in by_facet(ordered, facets).get(origin.part, ())]
-    means = _split(ordered, place, origin.part, members, figure).means(figure) if members else None
-    if means is None or means.dated < (origin.since is not None):
+    found = _compared(ordered, place, origin.part, members, figure) if members else None
+    if found is None or found.dated < (origin.since is not None):
         return origin
-    explains = _explains(means, now, _expected(ordered, place, figure, expected))
-    return _origin(means, explains, origin.compared, origin.likewise, figure)
+    return _origin(found, found.explains(now, expected), origin.compared, origin.likewise)
 
 
 def explained(samples: Samples, figure: str, part: Part, origin: Part | None, threshold: float) -> bool:
@@ -283,36 +273,44 @@ def explained(samples: Samples, figure: str, part: Part, origin: Part | None, th
     """
     if origin is None or part == origin:
         return True
-    rest = _Values((each for each in samples if _has(each, part) and not _has(each, origin)), figure)
+    rest = _Values([each for each in samples if _has(each, part) and not _has(each, origin)], figure)
     return rest.n < FEWEST or rest.mean + 2 * sqrt(rest.variance_of_mean) >= threshold
 
 
-def _expected(ordered: Samples, place: int, figure: str, expected: float) -> float:
-    before = _Values(ordered[:place], figure)
-    return max(expected, before.mean) if before.n else expected
+def _drop(samples: Samples, figure: str, expected: float) -> tuple[Samples, int, _Values, float]:
+    """The samples oldest first, where the drop begins, those since then, and what their mean should be."""
+    ordered = sorted(samples, key=lambda each: (each.time, each.number))
+    place = onset(ordered, figure)
+    before, now = _Values(ordered[:place], figure), _Values(ordered[place:], figure)
+    return ordered, place, now, max(expected, before.mean) if before.n else expected
 
 
-def _split(ordered: Samples, place: int, part: Part, members: Samples, figure: str) -> _Split:
-    """How a part is compared with the rest: by its fall, as new, or by its level."""
+def _compared(ordered: Samples, place: int, part: Part, members: Samples, figure: str) -> _Compared | None:
+    """A part beside the rest, by its fall, as new, or by its level; None if it or the rest is too small."""
+
+    def made(*sides: Samples, **how: Any) -> _Compared | None:
+        now, before, others, others_before = (_Values(each, figure) for each in sides)
+        if now.n < FEWEST or not others.n:
+            return None
+        return _Compared(part, now, before, others, others_before, **how)
+
     own = onset(members, figure)
     first, last = members[0], members[-1]
     start = next(position for position, each in enumerate(ordered) if each is first)
     earlier = ordered[:start]
     if _is_new(start, len(members), len(ordered)) and not _fell_later(members[:own], earlier, figure):
         beside = [each for each in ordered[start:] if not _has(each, part) and each.time <= last.time]
-        alone = len(beside) < FEWEST_BEFORE
-        others, before = (earlier, ()) if alone else (beside, earlier)
-        return _Split(part, members, (), others, before, first.time, new=True)
+        sides = (earlier, ()) if len(beside) < FEWEST_BEFORE else (beside, earlier)
+        return made(members, (), *sides, since=first.time, new=True)
     since = ordered[place].time if place else members[own].time if own else None
     rest = [each for each in ordered if not _has(each, part)]
     if since is None:
-        return _Split(part, members, (), rest, (), None)
+        return made(members, (), rest, ())
     now, before = _parted(members, since)
     others, others_before = _parted(rest, since)
     if len(before) < FEWEST or len(others_before) < FEWEST:
         before, others_before = (), ()
-    tried = 1 if place else len(members)
-    return _Split(part, now, before, others, others_before, since, tried=tried)
+    return made(now, before, others, others_before, since=since, tried=1 if place else len(members))
 
 
 def _fell_later(healthy: Samples, earlier: Samples, figure: str) -> bool:
@@ -332,13 +330,7 @@ def _parted(samples: Samples, time: float) -> tuple[Samples, Samples]:
     return [each for each in samples if each.time >= time], [each for each in samples if each.time < time]
 
 
-def _explains(means: _Means, now: _Values, expected: float) -> float:
-    return min(1.0, max(0.0, (means.others.mean - now.mean) / max(expected - now.mean, 1e-9)))
-
-
-def _not_explained_away(
-    fallen: Sequence[_Means], figure: str, alpha: float
-) -> tuple[_Means, tuple[Part, ...]]:
+def _not_explained_away(fallen: Sequence[_Compared], alpha: float) -> tuple[_Compared, tuple[Part, ...]]:
     """The first part that no other explains away, and those that cannot be told from it.
 
     One part explains another away if it matters among the samples with the other and without it, and the
@@ -347,60 +339,55 @@ def _not_explained_away(
     for each in fallen:
         likewise = []
         for other in fallen:
-            if other is each or _matters(each, other, figure, alpha):
+            if other is each or _matters(each, other, alpha):
                 continue
-            if _matters(other, each, figure, alpha):
+            if _matters(other, each, alpha):
                 break
-            likewise.append(other.split.part)
+            likewise.append(other.part)
         else:
             return each, tuple(likewise)
     return fallen[0], ()
 
 
-def _matters(one: _Means, other: _Means, figure: str, alpha: float) -> bool:
+def _matters(one: _Compared, other: _Compared, alpha: float) -> bool:
     """Whether a part is lower than the rest where another part is the same."""
-    pool = {each.trace: each for each in (*one.split.now, *one.split.others)}.values()
+    pool = {each.trace: each for each in (*one.now.samples, *one.others.samples)}.values()
     for having in (True, False):
-        inside = [each for each in pool if _has(each, other.split.part) is having]
-        members = [each for each in inside if _has(each, one.split.part)]
-        rest = [each for each in inside if not _has(each, one.split.part)]
-        if len(members) >= FEWEST and rest and _surely_above([rest], [members], figure, alpha):
+        inside = [each for each in pool if _has(each, other.part) is having]
+        members = [each for each in inside if _has(each, one.part)]
+        rest = [each for each in inside if not _has(each, one.part)]
+        sides = [_Values(each, one.now.figure) for each in (rest, members)]
+        if len(members) >= FEWEST and rest and _surely_above(sides[:1], sides[1:], alpha):
             return True
     return False
 
 
-def _surely_above(plus: Sequence[Samples], minus: Sequence[Samples], figure: str, alpha: float) -> bool:
+def _surely_above(plus: Sequence[_Values], minus: Sequence[_Values], alpha: float) -> bool:
     """Whether some means are together surely larger than others."""
     confidence = 1 - 2 * min(alpha, 0.4)
-    above = [mean_of(each, figure, confidence=confidence) for each in plus]
-    below = [mean_of(each, figure, confidence=confidence) for each in minus]
-    means: list[WeightedMean] = [each for each in (*above, *below) if each is not None]
-    if len(means) < len(above) + len(below):
-        return False
-    return least_sum(means[: len(above)], means[len(above) :]) > 0
+    means = [mean_of(each.samples, each.figure, confidence=confidence) for each in (*plus, *minus)]
+    known = [each for each in means if each is not None]
+    return len(known) == len(means) and least_sum(known[: len(plus)], known[len(plus) :]) > 0
 
 
-def _origin(means: _Means, explains: float, compared: int, likewise: tuple[Part, ...], figure: str) -> Origin:
-    split = means.split
-    alone = split.new and not split.others_before
-    beside: Samples = () if alone else split.others
-    earlier = split.others if alone else split.others_before
-    others, others_before = _Values(beside, figure), _Values(earlier, figure)
-    before = _Values(split.before, figure) if means.known else others_before
-    dated = means.dated and before.n > 0
-    fell = bool(others.n and others_before.n) and _surely_above([earlier], [beside], figure, 0.05)
+def _origin(found: _Compared, explains: float, compared: int, likewise: tuple[Part, ...]) -> Origin:
+    alone = found.new and not found.others_before.samples
+    earlier = found.others if alone else found.others_before
+    beside = _Values((), found.now.figure) if alone else found.others
+    before = found.before if found.known else earlier
+    dated = found.dated and before.n > 0
     return Origin(
-        facet=split.part[0],
-        value=split.part[1],
-        samples=means.now.n,
-        mean=means.now.mean,
+        facet=found.part[0],
+        value=found.part[1],
+        samples=found.now.n,
+        mean=found.now.mean,
         before=before.mean if dated else None,
-        others=others.mean if others.n else None,
-        others_before=others_before.mean if dated and not alone and others_before.n else None,
-        others_fell=fell,
+        others=beside.mean if beside.n else None,
+        others_before=earlier.mean if dated and not alone and earlier.n else None,
+        others_fell=bool(beside.n and earlier.n) and _surely_above([earlier], [beside], 0.05),
         explains=explains,
-        since=split.since if dated else None,
-        new=split.new,
+        since=found.since if dated else None,
+        new=found.new,
         compared=compared,
         likewise=likewise,
     )
