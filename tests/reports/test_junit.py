@@ -1,12 +1,13 @@
 from xml.etree import ElementTree as ET
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reports import samples
+from tests.reports import comparison_samples, moved_case_samples, samples
 from tests.reports.hostile_samples import hostile_summary, hostile_view
-from trivium.reports.junit import junit_parts
+from trivium.reports.junit import comparison_junit, junit_parts
 
 ALLOWED = {
     "testsuites": {"testsuite"},
@@ -21,14 +22,19 @@ def parsed(summary=None, views=None):
     return ET.fromstring("".join(junit_parts(summary or samples.summary(views), views)).encode())
 
 
-def test_counts_at_the_head_are_those_of_the_tests_below():
-    root = parsed()
-    for suite in root:
-        assert int(suite.get("tests")) == len(suite.findall("testcase"))
+def compared():
+    comparison = comparison_samples.comparison(moved_cases=moved_case_samples.calm())
+    return ET.fromstring("".join(comparison_junit(comparison)).encode())
+
+
+@pytest.mark.parametrize("written", [parsed, compared])
+def test_counts_at_the_head_are_those_of_the_tests_below(written):
+    root = written()
+    assert int(root.get("tests")) == len(root.findall(".//testcase")) > 2
+    for counted in (root, *root):
+        assert int(counted.get("tests")) == len(list(counted.iter("testcase")))
         for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-            assert int(suite.get(attribute)) == len(suite.findall(f"testcase/{tag}"))
-    assert int(root.get("tests")) == len(root.findall(".//testcase"))
-    assert int(root.get("failures")) == len(root.findall(".//failure"))
+            assert int(counted.get(attribute)) == len(list(counted.iter(tag)))
 
 
 def test_elements_stand_where_junit_has_them():

@@ -3,8 +3,11 @@
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from html import escape
-from typing import IO, TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from trivium.display import as_text
 from trivium.metrics.evaluation import is_judge_fallback
@@ -33,6 +36,65 @@ SPOOL_BYTES = 4_000_000
 _COPY_CHARS = 65_536
 
 
+Outcome = Literal["", "error", "failure", "skipped"]
+"""The element that says what became of a test; empty if it passed."""
+
+
+class _Test(NamedTuple):
+    """A test; its output is XML."""
+
+    group: str
+    name: str
+    outcome: Outcome
+    message: str = ""
+    output: str = ""
+    seconds: float = 0.0
+
+    def written(self) -> str:
+        inner = f'<{self.outcome} message="{_xml(self.message)}"/>' if self.outcome else ""
+        output = f"<system-out>{self.output}</system-out>" if self.output else ""
+        names = f'classname="{_xml(self.group)}" name="{_xml(self.name)}"'
+        return f'<testcase {names} time="{self.seconds:.3f}">{inner}{output}</testcase>\n'
+
+
+class _Suite(NamedTuple):
+    """Tests under a name, with what is known of all of them and what they print."""
+
+    name: str
+    tests: Iterable[_Test]
+    properties: str = ""
+    report: str = ""
+
+
+def _document(*suites: _Suite) -> Iterator[str]:
+    """Suites as JUnit XML, part by part, in bounded memory."""
+    with ExitStack() as spools:
+        found, counted = [], []
+        for suite in suites:  # what is written starts with counts, which are known only at its end
+            written = tempfile.SpooledTemporaryFile(SPOOL_BYTES, "w+", encoding="utf-8")  # noqa: SIM115
+            found.append((suite, spool := spools.enter_context(written)))
+            counts, seconds = Counter[str](), 0.0
+            for test in suite.tests:
+                spool.write(test.written())
+                counts.update(("tests", test.outcome))
+                seconds += test.seconds
+            counted.append((counts, seconds))
+        total = sum((counts for counts, _ in counted), start=Counter[str]())
+        yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+        yield f'<testsuites name="trivium" {_counts(total, sum(seconds for _, seconds in counted))}>\n'
+        for (suite, spool), (counts, seconds) in zip(found, counted, strict=True):
+            yield f'<testsuite name="{_xml(suite.name)}" {_counts(counts, seconds)}>\n{suite.properties}'
+            spool.seek(0)
+            yield from iter(partial(spool.read, _COPY_CHARS), "")
+            yield f"{suite.report}</testsuite>\n"
+        yield "</testsuites>\n"
+
+
+def _counts(counts: Counter[str], seconds: float) -> str:
+    named = {"tests": "tests", "failures": "failure", "errors": "error", "skipped": "skipped"}
+    return " ".join([*(f'{name}="{counts[of]}"' for name, of in named.items()), f'time="{seconds:.3f}"'])
+
+
 def junit_parts(summary: Summary, evaluations: Iterable[EvaluationView]) -> Iterator[str]:
     """The run as JUnit XML, part by part, in bounded memory.
 
@@ -41,56 +103,11 @@ def junit_parts(summary: Summary, evaluations: Iterable[EvaluationView]) -> Iter
     are in ``system-out``; that of the suite is the report. Gates form a suite of their own, in which an
     inconclusive gate is ``skipped`` with its reason. Missing attempts are one ``error``.
     """
-    counts: Counter[str] = Counter()
-    total = 0.0
-    # A suite starts with its counts, which are known only at its end.
-    with tempfile.SpooledTemporaryFile(SPOOL_BYTES, "w+", encoding="utf-8") as spool:
-        for view in evaluations:
-            spool.write(_attempt(view, suite=summary.suite))
-            counts[view.verdict] += 1
-            total += view.attempt.seconds or 0.0
-        if summary.missing:
-            spool.write(_missing(summary))
-            counts["error"] += 1
-        gates = [_gate(gate) for gate in summary.gates]
-        answers = Counter(gate.answer for gate in summary.gates)
-        yield '<?xml version="1.0" encoding="UTF-8"?>\n'
-        yield (
-            f'<testsuites name="trivium" tests="{sum(counts.values()) + len(gates)}" '
-            f'failures="{counts["failed"] + answers["fail"]}" errors="{counts["error"]}" '
-            f'time="{total:.3f}">\n'
-        )
-        yield _open_suite(
-            summary.suite,
-            tests=sum(counts.values()),
-            failures=counts["failed"],
-            errors=counts["error"],
-            skipped=counts["undecided"],
-            time=total,
-        )
-        yield _properties(summary)
-        spool.seek(0)
-        yield from _read(spool)
-        yield _report(describe(summary, "comment"))
-        yield "</testsuite>\n"
-        if gates:
-            passed, failed = answers["pass"], answers["fail"]
-            yield _open_suite(
-                f"{summary.suite} gates",
-                tests=len(gates),
-                failures=failed,
-                errors=0,
-                skipped=len(gates) - passed - failed,
-                time=0.0,
-            )
-            yield from gates
-            yield "</testsuite>\n"
-        yield "</testsuites>\n"
-
-
-def _read(spool: IO[str]) -> Iterator[str]:
-    while part := spool.read(_COPY_CHARS):
-        yield part
+    tests = chain((_attempt(view, suite=summary.suite) for view in evaluations), _missing(summary))
+    suites = [_Suite(summary.suite, tests, _properties(summary), _report(describe(summary, "comment")))]
+    if summary.gates:
+        suites.append(_Suite(f"{summary.suite} gates", map(_gate, summary.gates)))
+    yield from _document(*suites)
 
 
 def _report(blocks: Iterable[Block]) -> str:
@@ -107,13 +124,6 @@ def _xml(text: str, *, at_most: int = TEXT_CHARS) -> str:
     return escape(shown).replace("\n", "&#10;").replace("\t", "&#9;")
 
 
-def _open_suite(name: str, *, tests: int, failures: int, errors: int, skipped: int, time: float) -> str:
-    return (
-        f'<testsuite name="{_xml(name)}" tests="{tests}" failures="{failures}" errors="{errors}" '
-        f'skipped="{skipped}" time="{time:.3f}">\n'
-    )
-
-
 def _properties(summary: Summary) -> str:
     named = {"run": summary.run, "pass_rate": wording.number(summary.pass_rate.value)}
     if summary.spent is not None:
@@ -127,31 +137,25 @@ def _properties(summary: Summary) -> str:
     return f"<properties>\n{rows}</properties>\n"
 
 
-def _attempt(view: EvaluationView, *, suite: str) -> str:
-    reason = _xml(view.reason or _without_reason(view))
-    inner = {
-        "error": f'<error message="{reason}"/>',
-        "failed": f'<failure message="{reason}"/>',
-        "undecided": f'<skipped message="{reason}"/>',
-        "passed": "",
-    }[view.verdict]
+_OUTCOMES: dict[str, Outcome] = {"error": "error", "failed": "failure", "undecided": "skipped", "passed": ""}
+
+
+def _attempt(view: EvaluationView, *, suite: str) -> _Test:
     figures = {key: _figure(score) for key, score in view.scores.items() if score.value is not None}
     if view.composite_shown:
         figures["composite"] = wording.number(view.composite.value)
     lines = "".join(f"{_xml(key)}: {value}&#10;" for key, value in figures.items())
-    return (
-        f'<testcase classname="{_xml(suite)}" name="{_name(view.case, view.attempt.repeat)}" '
-        f'time="{view.attempt.seconds or 0.0:.3f}">'
-        f"{inner}<system-out>{lines}&#10;input: {_xml(_text(view.case.input_shown))}&#10;&#10;"
-        f"{_expected(view.case)}output: {_xml(_text(view.attempt.shown))}</system-out></testcase>\n"
-    )
+    asked, answered = _xml(_text(view.case.input_shown)), _xml(_text(view.attempt.shown))
+    output = f"{lines}&#10;input: {asked}&#10;&#10;{_expected(view.case)}output: {answered}"
+    name, why = _name(view.case, view.attempt.repeat), view.reason or _without_reason(view)
+    return _Test(suite, name, _OUTCOMES[view.verdict], why, output, view.attempt.seconds or 0.0)
 
 
 def _name(case: Case, repeat: int = 0) -> str:
     """The name of a test: id and repeat, and the beginning of the input."""
     name = wording.attempt_name(case.id, repeat)
     question = one_line(_text(case.input_shown), at_most=QUESTION_CHARS)
-    return _xml(f"{name}: {question}" if question not in {"", name} else name)
+    return f"{name}: {question}" if question not in {"", name} else name
 
 
 def _expected(case: Case) -> str:
@@ -181,25 +185,22 @@ def _without_reason(view: EvaluationView) -> str:
     return "did not pass" if view.verdict == "failed" else "the pass rule has no value"
 
 
-def _missing(summary: Summary) -> str:
-    text = f"{summary.missing:,} of {wording.counted(summary.total_tests, 'expected attempt')} are missing"
-    return (
-        f'<testcase classname="{_xml(summary.suite)}" name="missing attempts" time="0.000">'
-        f'<error message="{text}"/></testcase>\n'
-    )
+def _missing(summary: Summary) -> Iterator[_Test]:
+    if summary.missing:
+        expected = wording.counted(summary.total_tests, "expected attempt")
+        words = f"{summary.missing:,} of {expected} are missing"
+        yield _Test(summary.suite, "missing attempts", "error", words)
 
 
-def _gate(gate: GateAnswer) -> str:
-    return _answered("gates", _xml(gate.gate), gate.answer, f"{gate.answer}: {wording.gate_sentence(gate)}")
+def _gate(gate: GateAnswer) -> _Test:
+    return _answered("gates", gate.gate, gate.answer, f"{gate.answer}: {wording.gate_sentence(gate)}")
 
 
-def _answered(group: str, name: str, answer: str, words: str) -> str:
-    """A test with an escaped name that passed or failed; with any other answer it is skipped."""
-    message = _xml(words)
-    inner = {"pass": f"<system-out>{message}</system-out>", "fail": f'<failure message="{message}"/>'}.get(
-        answer, f'<skipped message="{message}"/>'
-    )
-    return f'<testcase classname="{_xml(group)}" name="{name}" time="0.000">{inner}</testcase>\n'
+def _answered(group: str, name: str, answer: str, words: str) -> _Test:
+    """A test that passed or failed; with any other answer it is skipped."""
+    if answer == "pass":
+        return _Test(group, name, "", output=_xml(words))
+    return _Test(group, name, "failure" if answer == "fail" else "skipped", words)
 
 
 _ANSWERS = {"broke": "fail", "flaky": "inconclusive", "unclear": "inconclusive"}
@@ -211,23 +212,20 @@ def comparison_junit(comparison: "Comparison") -> Iterator[str]:
     A case that broke is a ``failure``; one that is flaky or unclear is ``skipped``; all others passed. The
     ``system-out`` of the suite is the report.
     """
-    moved, answer = comparison.moved_cases, comparison.answer
-    failures = (answer == "fail") + moved.states.get("broke", 0)
-    skipped = (answer not in {"pass", "fail"}) + sum(
-        moved.states.get(each, 0) for each in ("flaky", "unclear")
-    )
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="trivium">\n'
-    title, tests = f"{comparison.suite} against {comparison.base}", 1 + len(moved)
-    yield _open_suite(title, tests=tests, failures=failures, errors=0, skipped=skipped, time=0.0)
-    from trivium.reports.comparison import answer as answer_of
     from trivium.reports.comparison import describe as describe_comparison
 
-    said = answer_of(comparison).lines
+    title = f"{comparison.suite} against {comparison.base}"
+    report = _report(describe_comparison(comparison, "comment", cases=0))
+    yield from _document(_Suite(title, _compared(comparison), report=report))
+
+
+def _compared(comparison: "Comparison") -> Iterator[_Test]:
+    from trivium.reports.comparison import answer as answer_of
+
+    said, answer = answer_of(comparison).lines, comparison.answer
     yield _answered("comparison", "answer", answer, f"{answer}. {' '.join(said)}")
-    for each in moved:
+    for each in comparison.moved_cases:
         change = each.change
         word = change.state or ("better" if change.better else "worse")
         words = f"{word}: {change.why or f'{change.by} changed'}"
         yield _answered(comparison.suite, _name(each.case), _ANSWERS.get(word, "pass"), words)
-    yield _report(describe_comparison(comparison, "comment", cases=0))
-    yield "</testsuite>\n</testsuites>\n"
