@@ -274,6 +274,7 @@ class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         seconds: Wall time in seconds; if None, :func:`trivium.agents.invoke.invoke` measures it.
+        tries: Number of tries, which :func:`~trivium.agents.invoke.invoke` counts.
         world: What became of the world, which no agent states itself.
         history: What the adapter wants back in the next turn of a conversation; not stored.
         messages: The conversation, in order.
@@ -285,6 +286,7 @@ class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
     reward: float | None = None
     error: str | None = None
     seconds: float | None = None
+    tries: int = 1
     flags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
     world: WorldRecord | None = None

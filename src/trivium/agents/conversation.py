@@ -4,7 +4,7 @@ Definition: docs/definitions/conversations.md#conversation.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,22 +16,7 @@ from trivium.traces.normalize import normalise
 from trivium.traces.trace import TURN, Message, Span, Trace, TraceProblem
 from trivium.values import JsonObject, json_text
 
-
-class Answered(NamedTuple):
-    """What a call of an agent gave.
-
-    Attributes:
-        response: The response.
-        seconds: Wall time of the last try.
-        tries: Number of tries.
-    """
-
-    response: AgentResponse
-    seconds: float
-    tries: int
-
-
-Ask = Callable[[Request, AgentAdapter], Awaitable[Answered]]
+Ask = Callable[[Request, AgentAdapter], Awaitable[AgentResponse]]
 """Calls an agent once, within the limits of the suite."""
 
 
@@ -82,7 +67,7 @@ class ScriptedUser:
         return next(self._lines, None)
 
 
-async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User) -> Answered:
+async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User) -> AgentResponse:
     """Hold a conversation: call the agent for each thing that the user says, with all messages so far.
 
     It ends when the user says nothing more, or with the first turn that fails.
@@ -95,14 +80,14 @@ async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User) 
     """
     case = request.case
     messages = [ChatMessage.of(each, 0) for each in case.input]
-    turns: list[Answered] = []
+    turns: list[AgentResponse] = []
     history: Any = None
     while True:
         number = len(turns) + 1
         try:
             said = await user.says(messages)
         except UserFailure as failure:
-            turns.append(Answered(AgentResponse(error=str(failure), flags=(USER_FAILED,)), 0.0, 1))
+            turns.append(AgentResponse(error=str(failure), flags=(USER_FAILED,)))
             break
         if said is None:
             break
@@ -111,7 +96,7 @@ async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User) 
         turns.append(
             await ask(msgspec.structs.replace(request, case=asked, turn=number, history=history), agent)
         )
-        response = turns[-1].response
+        response = turns[-1]
         if response.error is not None:
             break
         reply = "" if response.output is None else response.output
@@ -119,45 +104,41 @@ async def converse(ask: Ask, request: Request, agent: AgentAdapter, user: User) 
         history = response.history
         if len(json_text(messages)) > request.output_bytes:
             too_long = f"the conversation is larger than {request.output_bytes:,} bytes (limits.output_bytes)"
-            turns[-1] = turns[-1]._replace(response=msgspec.structs.replace(response, error=too_long))
+            turns[-1] = msgspec.structs.replace(response, error=too_long)
             break
     held = merged(turns, messages)
-    flags = (*held.response.flags, *user.flags)
-    return held._replace(response=msgspec.structs.replace(held.response, flags=flags))
+    return msgspec.structs.replace(held, flags=(*held.flags, *user.flags))
 
 
-def merged(turns: Sequence[Answered], messages: Sequence[ChatMessage]) -> Answered:
-    """Make one answer of the turns of a conversation.
+def merged(turns: Sequence[AgentResponse], messages: Sequence[ChatMessage]) -> AgentResponse:
+    """Make one response of the turns of a conversation.
 
     Its output is the last reply; seconds, tokens and costs are summed; metadata of later turns replace those
     of earlier ones, and lists under one key are joined. If a turn failed, so did the conversation.
 
     Args:
-        turns: The answer of each turn.
+        turns: The response of each turn.
         messages: The conversation.
     """
-    responses = [turn.response for turn in turns]
-    last = responses[-1]
+    last = turns[-1]
     metadata: JsonObject = {}
-    for response in responses:
+    for response in turns:
         _join(metadata, response.metadata)
-    flags = [flag for response in responses for flag in response.flags]
-    rewards = [response.reward for response in responses if response.reward is not None]
+    flags = [flag for response in turns for flag in response.flags]
+    rewards = [response.reward for response in turns if response.reward is not None]
     error = None if last.error is None else f"turn {len(turns)}: {last.error}"
-    response = AgentResponse(
+    return AgentResponse(
         output=last.output if error is None else None,
-        trace=merged_trace([response.trace for response in responses]),
-        usage=_usage([response.usage for response in responses]),
+        trace=merged_trace([response.trace for response in turns]),
+        usage=_usage([response.usage for response in turns]),
         reward=rewards[-1] if rewards else None,
         error=error,
-        seconds=sum(
-            turn.seconds if turn.response.seconds is None else turn.response.seconds for turn in turns
-        ),
+        seconds=sum(response.seconds or 0.0 for response in turns),
+        tries=1 + sum(response.tries - 1 for response in turns),
         flags=tuple(dict.fromkeys([*flags, *secret_flags([each.plain for each in messages], {}, None)])),
         metadata=metadata,
         messages=tuple(messages),
     )
-    return Answered(response, 0.0, 1 + sum(turn.tries - 1 for turn in turns))
 
 
 def _join(metadata: JsonObject, later: JsonObject) -> None:

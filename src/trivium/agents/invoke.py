@@ -21,7 +21,7 @@ from trivium.agents.attempt import (
     Request,
     WorldFailure,
 )
-from trivium.agents.conversation import Answered, Ask, ScriptedUser, User, Users, converse
+from trivium.agents.conversation import Ask, ScriptedUser, User, Users, converse
 from trivium.agents.failures import (
     is_resource_exhaustion,
     is_retryable,
@@ -59,7 +59,7 @@ class BeginAgain(Exception):
         self.seconds = seconds
 
 
-Hold = Callable[[Request, float, Ask, User], Awaitable[Answered]]
+Hold = Callable[[Request, float, Ask, User], Awaitable[AgentResponse]]
 """Holds a conversation in a world."""
 
 
@@ -134,7 +134,7 @@ class _Tries:
         self._limits, self._rng, self._waiting, self._alone = limits, rng, waiting, alone
         self._begun_again = 0
 
-    async def answered(self, request: Request, agent: AgentAdapter) -> Answered:
+    async def answered(self, request: Request, agent: AgentAdapter) -> AgentResponse:
         """Call the agent until it answers or no further try may help.
 
         Raises:
@@ -147,7 +147,7 @@ class _Tries:
             started = perf_counter()
             try:
                 called = await _try_once(agent, request, limits.seconds, self._waiting.grace)
-                return Answered(_sanitised(called, limits), perf_counter() - started, tries)
+                return _sanitised(called, limits, perf_counter() - started, tries)
             except Exception as error:
                 seconds = perf_counter() - started
                 why = reason(error)
@@ -155,35 +155,37 @@ class _Tries:
                 if is_resource_exhaustion(error) and not self._alone():
                     raise TooManyCalls(why) from error
                 wait = _wait(error, self._begun_again + tries, limits, self._rng)
-                failed = _failed(error, f"{why}{wait}")
+                failed = _failed(error, f"{why}{wait}", seconds, tries)
                 spoiled = isinstance(error, AgentFailure) and error.spoiled
             if isinstance(wait, str):
-                return Answered(failed, seconds, tries)
+                return failed
             log.info("%s: asking again in %.1f s (%s)", what, wait, why)
             if spoiled:
                 raise BeginAgain(wait)
             await self._waiting.sleep(wait)
 
-    async def held(self, hold: Hold, request: Request, users: Users) -> Answered:
+    async def held(self, hold: Hold, request: Request, users: Users) -> AgentResponse:
         """Hold a conversation in a world, again in a new one if a try of a turn was at work in it."""
         while True:
             try:
-                held: Answered = await hold(request, self._limits.seconds, self.answered, users(request))
+                held: AgentResponse = await hold(request, self._limits.seconds, self.answered, users(request))
             except BeginAgain as again:
                 await self._waiting.sleep(again.seconds)
                 self._begun_again += 1
                 continue
             except WorldFailure as error:
-                held = Answered(_failed(error, reason(error)), 0.0, 1)
-            return held._replace(tries=held.tries + self._begun_again)
+                held = _failed(error, reason(error), 0.0, 1)
+            return msgspec.structs.replace(held, tries=held.tries + self._begun_again)
 
 
-def _failed(error: Exception, why: str) -> AgentResponse:
+def _failed(error: Exception, why: str, seconds: float, tries: int) -> AgentResponse:
     """The response of a try that failed: why, and what is known of it."""
     trace = error.trace if isinstance(error, AgentFailure) else None
     flags = secret_flags(None, {}, trace)
     return AgentResponse(
         error=why,
+        seconds=seconds,
+        tries=tries,
         trace=trace,
         flags=(*flags, WORLD_FAILED) if isinstance(error, WorldFailure) else flags,
         world=error.world if isinstance(error, AgentFailure) else None,
@@ -254,8 +256,8 @@ def retrieve_exception(task: asyncio.Future[Any]) -> None:
         task.exception()
 
 
-def _sanitised(response: AgentResponse, limits: Limits) -> AgentResponse:
-    """Sanitise the texts of a response, check its size, and flag secrets.
+def _sanitised(response: AgentResponse, limits: Limits, seconds: float, tries: int) -> AgentResponse:
+    """Sanitise the texts of a response, check its size, flag secrets, and say how long it took.
 
     Raises:
         AgentFailure: If the response is empty, too large, or has an invalid number.
@@ -272,24 +274,25 @@ def _sanitised(response: AgentResponse, limits: Limits) -> AgentResponse:
         response,
         output=output,
         error=shown(response.error or "") or None,
+        seconds=seconds if response.seconds is None else response.seconds,
+        tries=tries,
         flags=tuple(dict.fromkeys([*response.flags, *flags, *more_flags, *secrets])),
         metadata=metadata,
     )
 
 
-def _attempt(request: Request, answered: Answered) -> Attempt:
-    response, seconds, tries = answered
+def _attempt(request: Request, response: AgentResponse) -> Attempt:
     return Attempt(
         case=request.case.id,
         repeat=request.repeat,
         output=response.output,
-        seconds=round(seconds if response.seconds is None else response.seconds, 6),
+        seconds=round(response.seconds or 0.0, 6),
         trace=response.trace,
         usage=response.usage,
         reward=response.reward,
         error=response.error,
         flags=response.flags,
-        metadata=response.metadata | {"tries": tries} if tries > 1 else response.metadata,
+        metadata=response.metadata | ({"tries": response.tries} if response.tries > 1 else {}),
         world=response.world,
         messages=response.messages,
     )

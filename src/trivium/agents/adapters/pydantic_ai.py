@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -194,7 +194,8 @@ class _Instrumentation:
         self._running = 0
         self._before: InstrumentationSettings | bool = False
 
-    def begin(self, agent: "AbstractAgent[Any, Any]") -> None:
+    @contextmanager
+    def of(self, agent: "AbstractAgent[Any, Any]") -> Iterator[None]:
         with self._lock:
             self._running += 1
             if self._running == 1:
@@ -204,12 +205,13 @@ class _Instrumentation:
             for settings in (self._before, *_settings_of(agent)):
                 if isinstance(settings, InstrumentationSettings):
                     _listen_to(settings)
-
-    def end(self) -> None:
-        with self._lock:
-            self._running -= 1
-            if self._running == 0 and _default() is self._ours:
-                Agent.instrument_all(self._before)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                if self._running == 0 and _default() is self._ours:
+                    Agent.instrument_all(self._before)
 
 
 def _settings_of(agent: "AbstractAgent[Any, Any]") -> Iterator[Any]:
@@ -241,12 +243,6 @@ def _instrumentation() -> _Instrumentation:
     return _Instrumentation()
 
 
-@contextmanager
-def instrumented(agent: "AbstractAgent[Any, Any]") -> Iterator[None]:
+def instrumented(agent: "AbstractAgent[Any, Any]") -> AbstractContextManager[None]:
     """Record every PydanticAI agent that runs within this context, delegated ones included."""
-    instrumentation = _instrumentation()
-    instrumentation.begin(agent)
-    try:
-        yield
-    finally:
-        instrumentation.end()
+    return _instrumentation().of(agent)

@@ -21,7 +21,7 @@ from trivium.agents.attempt import (
     WorldFailure,
     WorldRecord,
 )
-from trivium.agents.conversation import Answered, Ask, User, converse
+from trivium.agents.conversation import Ask, User, converse
 from trivium.agents.failures import as_failure
 from trivium.agents.worlds.making import OpenWorld, Worlds
 from trivium.agents.worlds.watch import Watch
@@ -76,7 +76,7 @@ class AgentInWorlds:
             raise answered from answered.__cause__
         return msgspec.structs.replace(answered, world=record)
 
-    async def hold(self, request: Request, seconds: float, ask: Ask, user: User) -> Answered:
+    async def hold(self, request: Request, seconds: float, ask: Ask, user: User) -> AgentResponse:
         """Hold a conversation in one world: make it, speak with the agent, look at the end, and close it.
 
         Args:
@@ -90,11 +90,11 @@ class AgentInWorlds:
             BeginAgain: If a turn failed that should be tried again, but has been at work in the world.
         """
 
-        async def speak(within: Request, opened: OpenWorld) -> Answered:
+        async def speak(within: Request, opened: OpenWorld) -> AgentResponse:
             return await converse(ask, within, _InTurns(self._agent, self._worlds, opened.watch), user)
 
         held, record = await self._in_world(request, seconds, speak)
-        return held._replace(response=msgspec.structs.replace(held.response, world=record))
+        return msgspec.structs.replace(held, world=record)
 
     async def _in_world(
         self, request: Request, seconds: float | None, work: Callable[[Request, OpenWorld], Awaitable[T]]

@@ -25,7 +25,7 @@ from trivium.traces.opentelemetry.contents import (
 from trivium.traces.opentelemetry.deployment import CONVERSATION, text_of
 from trivium.traces.opentelemetry.evaluations import evaluations_of
 from trivium.traces.opentelemetry.frameworks import SCOPES, graph_runs, read_own_forms
-from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
+from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan, recognised
 from trivium.traces.opentelemetry.spans import classify, sets_up, spans_of, usage_of, wrong_counts
 from trivium.traces.opentelemetry.trivium_attributes import (
     TriviumTrace,
@@ -54,6 +54,8 @@ from trivium.values import JsonObject, dict_
 
 _NODE_MARKS = (semconv.METADATA, semconv.CHECKPOINT_NAMESPACE)
 _CONVERSATIONS = (semconv.CONVERSATION, semconv.SESSION)
+_DETAILS = "gen_ai.client.inference.operation.details"
+"""Event whose attributes are those that the span would have."""
 _LAST = 2**64
 
 
@@ -67,8 +69,12 @@ def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
 
 
 def _by_trace(spans: Iterable[RecordedSpan]) -> dict[str, list[RecordedSpan]]:
+    """The spans of each trace, their attributes with those that are in an event of details."""
     by_trace: dict[str, list[RecordedSpan]] = defaultdict(list)
     for span in spans:
+        for name, stated in span.events or ():
+            if name == _DETAILS:
+                span.attributes = {**recognised(stated.items()), **span.attributes}
         by_trace[span.trace_id].append(span)
     return by_trace
 

@@ -18,12 +18,10 @@ from trivium.traces.conversation import (
     unread_problems,
 )
 from trivium.traces.opentelemetry import semconv
-from trivium.traces.opentelemetry.semconv import RecordedSpan, recognised
+from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.trace import NO_ARGUMENTS, NO_CALLS, TraceProblem
 from trivium.values import JsonObject, dicts, json_or_text
 
-_DETAILS = "gen_ai.client.inference.operation.details"
-"""Event whose attributes are those that the span would have."""
 _USER = "gen_ai.user.message"
 _CHOICE = "gen_ai.choice"
 _TOOL = "gen_ai.tool.message"
@@ -112,7 +110,7 @@ def parsed(value: Any) -> Any:
 
 def model_output(span: RecordedSpan) -> Any:
     """The output of a model: an attribute, or in old conventions an event."""
-    attributes = _attributes(span)
+    attributes = span.attributes
     for key in (semconv.OUTPUT_MESSAGES, semconv.ANSWER_TEXT):
         if attributes.get(key) is not None:
             return parsed(attributes[key])
@@ -138,7 +136,7 @@ def first_question(requests: Iterable[RecordedSpan]) -> str | None:
 
 def question_of(span: RecordedSpan) -> Any:
     """Return the input of a span."""
-    attributes = _attributes(span)
+    attributes = span.attributes
     if _NUMBERED in attributes and (numbered := _numbered_messages(attributes)) is not None:
         return question_in(numbered)
     if not span.events and attributes.keys().isdisjoint(_ASKED):
@@ -151,7 +149,7 @@ def question_of(span: RecordedSpan) -> Any:
 
 
 def _answer_of(span: RecordedSpan) -> Any:
-    for key, value in _values(_attributes(span), _ANSWERED):
+    for key, value in _values(span.attributes, _ANSWERED):
         answer = value if key == semconv.FINAL_RESULT else answer_in(_alone(value))
         if answer is not None:
             return answer
@@ -166,7 +164,7 @@ def parts_left_out(spans: Iterable[RecordedSpan]) -> Iterator[TraceProblem]:
     """
     most, cut = Counter[str](), list[TraceProblem]()
     for span in spans:
-        attributes = _attributes(span)
+        attributes = span.attributes
         if not _WITH_PARTS.isdisjoint(attributes):
             for key in _WITH_PARTS & attributes.keys():
                 value = attributes[key]
@@ -181,7 +179,7 @@ def parts_left_out(spans: Iterable[RecordedSpan]) -> Iterator[TraceProblem]:
 
 def arguments_of(span: RecordedSpan) -> Any:
     """The arguments of a tool call."""
-    attributes = _attributes(span) if span.events else span.attributes
+    attributes = span.attributes
     if semconv.INPUT_MESSAGES in attributes:
         for part in _parts(attributes[semconv.INPUT_MESSAGES], "tool_call"):
             return parsed(part.get("arguments"))
@@ -228,11 +226,11 @@ def not_recorded(spans: Sequence[RecordedSpan]) -> str | None:
 
 def _requested(request: RecordedSpan) -> Iterator[JsonObject]:
     """The tool calls that the answer to a model request holds."""
-    return _parts(_attributes(request).get(semconv.OUTPUT_MESSAGES), "tool_call")
+    return _parts(request.attributes.get(semconv.OUTPUT_MESSAGES), "tool_call")
 
 
 def _result(span: RecordedSpan) -> Any:
-    attributes = _attributes(span) if span.events else span.attributes
+    attributes = span.attributes
     if documents := list(_numbered_documents(attributes)):
         whole = _first(attributes, _RESULT)  # LangChain's ids are only here
         listed = whole.get("documents") if isinstance(whole, dict) else None
@@ -244,15 +242,6 @@ def _result(span: RecordedSpan) -> Any:
     if stated is not None or not span.events:
         return stated
     return next(map(texts_of, _event_texts(span, _CHOICE)), None)
-
-
-def _attributes(span: RecordedSpan) -> Mapping[str, Any]:
-    """The attributes of a span, with those that are in an event of details."""
-    attributes: Mapping[str, Any] = span.attributes
-    for name, stated in span.events or ():
-        if name == _DETAILS:
-            attributes = {**recognised(stated.items()), **attributes}
-    return attributes
 
 
 def _first(attributes: Mapping[str, Any], keys: Sequence[str]) -> Any:

@@ -244,14 +244,17 @@ def spans_of(ordered: Sequence[RecordedSpan], origin: int) -> list[Span]:
     callers: dict[str, str | None] = {}
     for span in ordered:
         id_, parent, start, end = span.id, span.parent, span.start, span.end
-        kind, name, handoff = span.kind, span.title, span.handoff
+        kind, name = span.kind, span.title
         caller = None if parent is None else callers.get(parent)
         agent = name if kind == "agent" else span.agent or caller
         callers[id_] = name if kind == "agent" else caller
         failed = _failed(span)
-        retrieval = kind == "tool" and _retrieves(span)
-        reranking = retrieval and text(span.attributes, semconv.OPENINFERENCE) == "RERANKER"
-        marked = failed or handoff or retrieval
+        attributes: JsonObject = {"error": why} if failed and (why := error_of(span)) else {}
+        if kind == "tool":
+            retrieval = _retrieves(span)
+            reranking = retrieval and text(span.attributes, semconv.OPENINFERENCE) == "RERANKER"
+            marks = (("handoff", span.handoff), ("retrieval", retrieval), ("reranking", reranking))
+            attributes |= {name: True for name, marked in marks if marked}
         input_, output = contents_of(span, outermost=parent not in known)
         made.append(
             Span(
@@ -266,9 +269,7 @@ def spans_of(ordered: Sequence[RecordedSpan], origin: int) -> list[Span]:
                 input=input_,
                 output=output,
                 usage=span.usage,
-                attributes=_extra(span, failed, handoff=handoff, retrieval=retrieval, reranking=reranking)
-                if marked
-                else {},
+                attributes=attributes,
             )
         )
     return made
@@ -278,7 +279,7 @@ def _failed(span: RecordedSpan) -> bool:
     """Whether its status is an error, it states one, or an exception escaped it."""
     if span.failed or span.attributes.get(semconv.ERROR_TYPE):
         return True
-    return bool(span.events) and any(
+    return any(
         name == "exception" and attributes.get("exception.escaped") in (True, "true", "True")
         for name, attributes in span.events or ()
     )
@@ -290,8 +291,3 @@ def _retrieves(span: RecordedSpan) -> bool:
     return attributes.get(semconv.OPERATION) == "retrieval" or (
         semconv.OPENINFERENCE in attributes and text(attributes, semconv.OPENINFERENCE) in _RETRIEVERS
     )
-
-
-def _extra(span: RecordedSpan, failed: bool, **marks: bool) -> JsonObject:
-    why = error_of(span) if failed else ""
-    return ({"error": why} if why else {}) | {name: True for name, marked in marks.items() if marked}
