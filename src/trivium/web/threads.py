@@ -1,4 +1,4 @@
-"""Threads for what takes seconds, so that other requests need not wait for them.
+"""Threads for what takes seconds, so that other requests need not wait for them, and what they made last.
 
 Pages are made by the threads of the server's pool, which are few. A comparison that is resampled, or a
 judge's agreement with people, holds one for seconds; some such requests at once would hold them all, and
@@ -6,13 +6,16 @@ with them every login, token and look at whether the server is ready.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from threading import RLock
+from typing import Generic, ParamSpec, TypeVar
 
-__all__ = ["SLOW_AT_ONCE", "slowly", "started", "waited"]
+__all__ = ["SLOW_AT_ONCE", "Remembered", "slowly", "started", "waited"]
 
+K = TypeVar("K")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -40,3 +43,31 @@ def slowly(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
         return await waited(started(handler, *args, **options))
 
     return waiting
+
+
+class Remembered(Generic[K, T]):
+    """What was made last, by key, for any thread.
+
+    Args:
+        most: How many are kept: those that were asked for last.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.lock = RLock()
+        self._most = most
+        self._known: OrderedDict[K, T] = OrderedDict()
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._known
+
+    def of(self, key: K, make: Callable[[], T], *, holds: Callable[[T], bool] = lambda _: True) -> T:
+        """What was made under a key; made now if nothing was, or it does not hold any more."""
+        with self.lock:
+            found = self._known.pop(key, None)
+        if found is None or not holds(found):
+            found = make()
+        with self.lock:
+            self._known[key] = found
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return found

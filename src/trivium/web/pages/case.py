@@ -1,8 +1,6 @@
 """A case of a run: output beside reference, scores, judgements with their evidence, trace by level."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence, Set
-from threading import Lock
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -25,6 +23,7 @@ from trivium.store.store import Store
 from trivium.traces.trace import Span, Trace
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Crumb, Site, case_address, run_of, segment, way_back
+from trivium.web.threads import Remembered
 
 __all__ = ["level_of", "repeat_of", "routes", "rows_of", "spans_table"]
 
@@ -49,17 +48,22 @@ Back = Annotated[str, QueryParameter(max_length=200_000)]
 
 Start = Annotated[int, QueryParameter(ge=0, le=10**9)]
 
+TREES = 4
+"""Trees that are remembered: reading a large trace takes longer than showing a level of it."""
+
+Trees = Remembered[tuple[int, float | None, str, int], "_Tree"]
+
 Addresses = Callable[..., str]
 """Gives the address of a level of a trace: below a span, from a place on."""
 
 
 def routes(site: Site) -> list[Any]:
     """The routes of the pages."""
-    trees = _Trees()
+    trees: Trees = Remembered(TREES)
     return [_case_route(site, trees), _level_route(site, trees)]
 
 
-def _case_route(site: Site, trees: "_Trees") -> Any:
+def _case_route(site: Site, trees: Trees) -> Any:
     """A case, with its trace or, if that is large, the top of it."""
 
     @get("/runs/{run:str}/case", include_in_schema=False, sync_to_thread=True)
@@ -74,7 +78,7 @@ def _case_route(site: Site, trees: "_Trees") -> Any:
         attempt = row[1]
         trace = attempt.trace
         too_large = trace is not None and len(trace.spans) > DRAWN_SPANS
-        tree = trees.of(record, case, attempt.repeat, trace) if too_large and trace is not None else None
+        tree = _tree(trees, record, case, attempt.repeat, lambda: trace) if trace and too_large else None
         trace_at = _addresses(record, case, attempt.repeat, back)
         received = _received(site.store, record, case)
         return site.page(
@@ -99,7 +103,7 @@ def _case_route(site: Site, trees: "_Trees") -> Any:
     return one_case
 
 
-def _level_route(site: Site, trees: "_Trees") -> Any:
+def _level_route(site: Site, trees: Trees) -> Any:
     """A level of a trace."""
 
     @get("/runs/{run:str}/trace", include_in_schema=False, sync_to_thread=True)
@@ -113,7 +117,13 @@ def _level_route(site: Site, trees: "_Trees") -> Any:
         back: Back = "",
     ) -> Response[str]:
         record = run_of(site.store, run)
-        tree = trees.opened(site.store, record, case, repeat)
+        tree = _tree(
+            trees,
+            record,
+            case,
+            repeat,
+            lambda: repeat_of(rows_of(site.store, record, case), case, repeat)[1].trace,
+        )
         if span is not None and span not in tree.spans:
             raise Refused(404, "The trace has no such span.")
         return site.page(
@@ -129,6 +139,22 @@ def _level_route(site: Site, trees: "_Trees") -> Any:
         )
 
     return level
+
+
+def _tree(trees: Trees, run: RunRecord, case: str, repeat: int, read: Callable[[], Trace | None]) -> "_Tree":
+    """The tree of an attempt's trace, which is read if the tree is not remembered.
+
+    Raises:
+        Refused: If it has no trace.
+    """
+
+    def made() -> _Tree:
+        trace = read()
+        if trace is None:
+            raise Refused(404, "This attempt has no trace.")
+        return _Tree(trace)
+
+    return trees.of((run.number, run.finished, case, repeat), made)
 
 
 def _addresses(run: RunRecord, case: str, repeat: int, back: str) -> Addresses:
@@ -284,39 +310,3 @@ def spans_table(spans: Sequence[_SpanRow], trace_at: Addresses | None = None) ->
         Column("below", lambda each: f"{each.children:,}" if each.children else "", optional=True),
     ]
     return table(columns, spans, label="Spans")
-
-
-class _Trees:
-    """The traces that were opened last: reading a large one takes longer than showing a level of it."""
-
-    def __init__(self, remembered: int = 4) -> None:
-        self._lock = Lock()
-        self._remembered = remembered
-        self._known: OrderedDict[tuple[int, float | None, str, int], _Tree] = OrderedDict()
-
-    def opened(self, store: Store, run: RunRecord, case: str, repeat: int) -> _Tree:
-        """The tree of an attempt's trace, read if it is not remembered.
-
-        Raises:
-            Refused: If there is no such attempt, or it has no trace.
-        """
-        tree = self._remembered_tree(run, case, repeat)
-        if tree is None:
-            trace = repeat_of(rows_of(store, run, case), case, repeat)[1].trace
-            if trace is None:
-                raise Refused(404, "This attempt has no trace.")
-            tree = self.of(run, case, repeat, trace)
-        return tree
-
-    def _remembered_tree(self, run: RunRecord, case: str, repeat: int) -> _Tree | None:
-        with self._lock:
-            return self._known.get((run.number, run.finished, case, repeat))
-
-    def of(self, run: RunRecord, case: str, repeat: int, trace: Trace) -> _Tree:
-        """The tree of a trace, which is remembered."""
-        tree = self._remembered_tree(run, case, repeat) or _Tree(trace)
-        with self._lock:
-            self._known[run.number, run.finished, case, repeat] = tree
-            while len(self._known) > self._remembered:
-                self._known.popitem(last=False)
-        return tree

@@ -1,10 +1,8 @@
 """Two runs compared: the answer, what changed with both outputs, the figures, the graphs that changed."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from threading import Lock
 from typing import Annotated, Any, Final
 
 from litestar import Request, Response, get
@@ -34,7 +32,7 @@ from trivium.web.pages.site import (
     segment,
     table_export,
 )
-from trivium.web.threads import started, waited
+from trivium.web.threads import Remembered, started, waited
 
 __all__ = ["Comparisons", "routes"]
 
@@ -150,35 +148,27 @@ class Comparisons:
     """The last comparisons; each is made once, also if several requests ask for it at the same time."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._known: OrderedDict[tuple[object, ...], Future[Comparison]] = OrderedDict()
-        self._shown: OrderedDict[tuple[int, int], tuple[Comparison, tuple[Case, ...]]] = OrderedDict()
+        self._known: Remembered[tuple[object, ...], Future[Comparison]] = Remembered(REMEMBERED)
+        self._shown: Remembered[tuple[int, int], tuple[Comparison, tuple[Case, ...]]] = Remembered(REMEMBERED)
 
     def of(self, base: Run, head: Run, *, force: bool) -> Future[Comparison]:
         """The comparison of two runs as they are now, which begins unless it is under way or known."""
-        key = (*_version(base), *_version(head), force)
         kept = base.record.state == head.record.state == "done"
-        with self._lock:
-            found = self._known.pop(key, None)
-            if found is None or (found.done() and (not kept or found.exception())):
-                found = started(compare, base, head, force=force, graphs=True)
-            self._known[key] = found
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return found
+        with self._known.lock:
+            return self._known.of(
+                (*_version(base), *_version(head), force),
+                lambda: started(compare, base, head, force=force, graphs=True),
+                holds=lambda found: not found.done() or (kept and not found.exception()),
+            )
 
     def cases(self, comparison: Comparison, start: int) -> tuple[Case, ...]:
         """The moved cases from a place on; comparing their texts takes most of the page's time."""
-        key = id(comparison), start
-        with self._lock:
-            known = self._shown.pop(key, None)
-        if known is None or known[0] is not comparison:  # another one at the same address
-            known = comparison, tuple(_cases(comparison.moved_cases[start : start + CASES], comparison))
-        with self._lock:
-            self._shown[key] = known
-            if len(self._shown) > REMEMBERED:
-                self._shown.popitem(last=False)
-        return known[1]
+        _, cases = self._shown.of(
+            (id(comparison), start),
+            lambda: (comparison, tuple(_cases(comparison.moved_cases[start : start + CASES], comparison))),
+            holds=lambda known: known[0] is comparison,  # not another one at the same address
+        )
+        return cases
 
 
 def _version(run: Run) -> tuple[object, ...]:

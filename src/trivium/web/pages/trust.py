@@ -4,9 +4,7 @@ A page covers a run and a dimension, or a label queue, whose items may come from
 do). The certificate can be downloaded as the file for ``judge.certificate``.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock
 from typing import Annotated, Any
 
 import msgspec
@@ -29,7 +27,7 @@ from trivium.safe_text import sanitise
 from trivium.store.store import Store
 from trivium.web.errors import Refused
 from trivium.web.pages.site import Site, queue_called, redirected, run_of, segment
-from trivium.web.threads import slowly
+from trivium.web.threads import Remembered, slowly
 
 __all__ = ["items_of", "routes", "sentence"]
 
@@ -155,7 +153,8 @@ class _Page:
     """The page of a run and a dimension, or of a queue."""
 
     def __init__(self, site: Site) -> None:
-        self._site, self._answers = site, _Answers()
+        self._site = site
+        self._answers: Remembered[tuple[object, ...], Answers] = Remembered(REMEMBERED)
 
     def of(
         self,
@@ -172,9 +171,10 @@ class _Page:
             try:
                 table = items()
                 waits = "HX-Request" in request.headers or request.query_params.get("wait") == "true"
-                comes_later = not (waits or table.pred.size <= AT_ONCE or self._answers.has(table, promise))
+                key = _key(table, promise)
+                comes_later = not (waits or table.pred.size <= AT_ONCE or key in self._answers)
                 if not comes_later:
-                    parts, certified = self._answers.of(table, promise)
+                    parts, certified = self._answers.of(key, lambda: _answers(table, promise))
             except (InputError, TrustError) as error:
                 problem = sentence(error)
         return self._site.page(
@@ -191,43 +191,23 @@ class _Page:
         )
 
 
-class _Answers:
-    """The last answers; they are computed as by ``trivium trust agree``, ``certify`` and ``curve``."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._known: OrderedDict[tuple[object, ...], Answers] = OrderedDict()
-
-    def has(self, table: ItemTable, promise: _Promise) -> bool:
-        """Whether the answers about some items are known."""
-        return _key(table, promise) in self._known
-
-    def of(self, table: ItemTable, promise: _Promise) -> Answers:
-        """The answers about some items.
-
-        Raises:
-            TrustError: If there are too few labels for anything.
-        """
-        key = _key(table, promise)
-        with self._lock:
-            found = self._known.pop(key, None)
-        if found is None:
-            certified: CertificateAnswer | str | None = None
-            if table.sides[0] == "judge":
-                try:
-                    certified = promise.certificate(table)
-                except TrustError as error:
-                    certified = sentence(error)
-            found = _computed(table, certified), None if isinstance(certified, str) else certified
-        with self._lock:
-            self._known[key] = found
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return found
-
-
 def _key(table: ItemTable, promise: _Promise) -> tuple[object, ...]:
     return table.origin.run_id, table.origin.mode, table.gt.tobytes(), table.pred.tobytes(), promise
+
+
+def _answers(table: ItemTable, promise: _Promise) -> Answers:
+    """The answers about some items, as ``trivium trust agree``, ``certify`` and ``curve`` compute them.
+
+    Raises:
+        TrustError: If there are too few labels for anything.
+    """
+    certified: CertificateAnswer | str | None = None
+    if table.sides[0] == "judge":
+        try:
+            certified = promise.certificate(table)
+        except TrustError as error:
+            certified = sentence(error)
+    return _computed(table, certified), None if isinstance(certified, str) else certified
 
 
 def _computed(table: ItemTable, certified: CertificateAnswer | str | None) -> Markup:
