@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 380, 260
 """Of the plot of a curve, in pixels; a reliability diagram is a square of this height."""
 LEFT, RIGHT, TOP, BELOW, LEGEND, GAP = 60, 20, 82, 48, 24, 36
 """In pixels: the margins of a plot, the height of its legend, and between two charts of a row."""
-CHARACTER_WIDTH, TITLE_CHARACTER_WIDTH = 6.4, 7.6
+CHARACTER_WIDTH, TITLE_CHARACTER_WIDTH = 6.8, 8.6
 """Widths of an average character of a text and of a title, in pixels."""
 
 MOST_DOTS = 40
@@ -117,7 +117,8 @@ class _Axes(NamedTuple):
             drawn += [label(text(each.label), x + 28, y + 4, anchor="start")]
             x += 44 + CHARACTER_WIDTH * len(each.label)
         longest = max((CHARACTER_WIDTH * len(note) for note in notes), default=0.0)
-        width = max(right + RIGHT, LEFT + TITLE_CHARACTER_WIDTH * len(title), LEFT + longest, x)
+        named = (LEFT + right + CHARACTER_WIDTH * len(names[0])) / 2
+        width = max(right + RIGHT, LEFT + TITLE_CHARACTER_WIDTH * len(title), LEFT + longest, named, x)
         height = bottom + BELOW + (LEGEND if legend else 0)
         svg = picture(*drawn, label=title or names[1], width=width, height=height, class_="curve")
         return Chart(svg, width, height)
@@ -159,7 +160,7 @@ def risk_chart(lines: Sequence[DrawnLine], *, title: str = "", notes: Sequence[s
         beside = {"anchor": "start" if each.end < 0.7 else "end", "colour": each.colour}
         left = at + (4 if each.end < 0.7 else -4)
         body.append(label(words, left, TOP + 12 + 14 * place, size=10, **beside))
-    across = "share of all items that are answered, the most confident first (coverage)"
+    across = "share of items that are answered, most confident first (coverage)"
     names = (across, f"risk: mean loss of the answered ({loss})")
     return axes.chart(body, title=title, notes=notes, names=names, tick="{:g}".format, legend=lines)
 
@@ -216,7 +217,8 @@ def charts_of(artifact: CurveArtifact, confidence: str) -> list[Chart]:
     level = "95 % interval" if groups >= TOO_FEW_GROUPS else "interval"
     notes = (
         "Lower is better. With a good confidence the curve rises:",
-        f"the most confident answers are the least wrong. Band: {level}, {counted(groups, 'group')}.",
+        "the most confident answers are the least wrong.",
+        f"Band: {level}, {counted(groups, 'group')}.",
     )
     ranked = "" if confidence == "confidence" else f" by {confidence}"
     title = f"ow wrong are the most confident answers{ranked}?"
