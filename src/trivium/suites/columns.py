@@ -90,27 +90,19 @@ def case_columns(names: Sequence[str], *, lenient: bool = False) -> Columns | No
     unknown = [name for name in names if name.partition(".")[0] not in Case.__struct_fields__]
     if not unknown:
         return None
-    fields = {name: name for name in names if name in Case.__struct_fields__}
     problems: list[Problem] = []
     outputs = _matching(unknown, OUTPUT_NAMES["output"])
-    for field in ("id", "input", "references", "source"):
-        if field in fields:
-            continue
-        found = [name for name in _matching(unknown, CASE_NAMES[field]) if name not in fields.values()]
-        if field == "id":
-            found = [name for name in found if plain_name(name) not in _NO_ID][:1]
-        if field == "references":
-            clear = [name for name in found if plain_name(name) not in EITHER]
-            found = clear or [name for name in found if plain_name(name) == "answer"] or found
-            if found and not clear and plain_name(found[0]) == "output":
-                problems.append(_either(found[0]))
-                outputs.remove(found[0])
-                unknown.remove(found[0])
-                found = []
-        if len(found) > 1:
-            problems.append(_several(found, field))
-        if found:
-            fields[field] = found[0]
+    found = {
+        field: _matching(unknown, CASE_NAMES[field]) for field in ("id", "input", "references", "source")
+    }
+    found["id"] = [name for name in found["id"] if plain_name(name) not in _NO_ID][:1]
+    either = [plain_name(name) for name in found["references"]]
+    found["references"] = _clear(found["references"], "answer")
+    if either == ["output"] and "references" not in names:
+        problems.append(_either(found["references"][0]))
+        outputs.remove(found["references"][0])
+        unknown.remove(found["references"].pop())
+    fields = _fields(names, Case.__struct_fields__, found, problems)
     mapped = any(name != field for field, name in fields.items())
     if (mapped or lenient) and "input" not in fields and not problems:
         what = f"no column has a usual name of the input; rename it to input. There are: {_listed(names)}"
@@ -128,20 +120,10 @@ def output_columns(names: Sequence[str]) -> Columns | None:
     unknown = [name for name in names if name.partition(".")[0] not in OUTPUT_FIELDS]
     if not unknown:
         return None
-    fields = {name: name for name in names if name in OUTPUT_FIELDS}
     problems: list[Problem] = []
-    for field in ("case", "output", "contexts"):
-        if field in fields:
-            continue
-        found = _matching(unknown, OUTPUT_NAMES[field])
-        if field != "output":
-            found = found[:1]
-        elif clear := [name for name in found if plain_name(name) not in EITHER]:
-            found = clear
-        if len(found) > 1:
-            problems.append(_several(found, field))
-        if found:
-            fields[field] = found[0]
+    found = {field: _matching(unknown, OUTPUT_NAMES[field])[:1] for field in ("case", "output", "contexts")}
+    found["output"] = _clear(_matching(unknown, OUTPUT_NAMES["output"]))
+    fields = _fields(names, OUTPUT_FIELDS, found, problems)
     of_cases = {
         name
         for field in ("id", "input", "references", "source", "tags", "group", "complexity")
@@ -166,9 +148,25 @@ def _matching(names: Sequence[str], aliases: Sequence[str]) -> list[str]:
     return [by_name[alias] for alias in aliases if alias in by_name]
 
 
-def _several(found: Sequence[str], field: str) -> Problem:
-    names = " and ".join(f'"{name}"' for name in found)
-    return Problem("", f"{names} could each be the {field}: rename the right one to {field}")
+def _clear(found: list[str], *otherwise: str) -> list[str]:
+    """Of the names of a field those that are of nothing else, or else another one; all if there is none."""
+    clear = [name for name in found if plain_name(name) not in EITHER]
+    return clear or [name for name in found if plain_name(name) in otherwise] or found
+
+
+def _fields(
+    names: Sequence[str], known: Sequence[str], found: Mapping[str, list[str]], problems: list[Problem]
+) -> dict[str, str]:
+    """The column of each field: of its own name, or else the first that was found; several are a mistake."""
+    fields = {name: name for name in names if name in known}
+    for field, columns in found.items():
+        if columns and field not in fields:
+            fields[field] = columns[0]
+            if len(columns) > 1:
+                several = " and ".join(f'"{name}"' for name in columns)
+                what = f"{several} could each be the {field}: rename the right one to {field}"
+                problems.append(Problem("", what))
+    return fields
 
 
 def _either(name: str) -> Problem:

@@ -139,8 +139,6 @@ def question_of(span: RecordedSpan) -> Any:
     attributes = span.attributes
     if _NUMBERED in attributes and (numbered := _numbered_messages(attributes)) is not None:
         return question_in(numbered)
-    if not span.events and attributes.keys().isdisjoint(_ASKED):
-        return None
     for _, value in _values(attributes, _ASKED):
         question = question_in(_alone(value))
         if question is not None:
