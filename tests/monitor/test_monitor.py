@@ -321,6 +321,46 @@ def test_a_generator_that_is_left_is_recorded_so_far(file):
     assert [(body["output"], body.get("error")) for body in bodies(file)] == [("a", None)]
 
 
+def test_what_is_sent_and_thrown_into_a_generator_reaches_it_and_what_it_returns_comes_back(file):
+    with Monitor(SUPPORT, sample_rate=1, store=file, score=False) as monitor:
+
+        @monitor.watch
+        def chat(question):
+            answers = [(yield "a")]
+            try:
+                yield "b"
+            except ValueError:
+                yield "caught"
+            return answers
+
+        made = chat("q")
+        assert [next(made), made.send(5), made.throw(ValueError("no"))] == ["a", "b", "caught"]
+        with pytest.raises(StopIteration) as ended:
+            next(made)
+        assert ended.value.value == [5]
+    assert [(body["output"], body.get("error")) for body in bodies(file)] == [("abcaught", None)]
+
+
+def test_a_stream_may_be_read_by_several_tasks_and_its_reader_is_no_part_of_it(file):
+    with Monitor(SUPPORT, sample_rate=1, store=file, score=False) as monitor:
+
+        @monitor.watch
+        async def stream(question):
+            with tv.trace.tool("inner"):
+                yield "a"
+                yield "b"
+
+        async def read():
+            made = stream("q")
+            await asyncio.create_task(anext(made))
+            with tv.trace.tool("of the reader"):
+                await asyncio.create_task(made.aclose())
+
+        asyncio.run(read())
+    (body,) = bodies(file)
+    assert (body["output"], [span["name"] for span in body["trace"]["spans"]]) == ("a", ["inner"])
+
+
 # Traces of the process
 
 

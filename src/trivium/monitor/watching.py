@@ -3,15 +3,12 @@
 import functools
 import inspect
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from trivium.traces.recording.collector import collector, recorded
-
-MOST_YIELDED = 10_000
-"""Maximum number of values recorded of a generator."""
-
+from trivium.traces.recording.collector import Collector, collecting, collector
+from trivium.traces.recording.decorators import YieldedItems, passed_on, passed_on_async
 
 Record = Callable[..., None]
 """``Monitor.record``."""
@@ -32,28 +29,27 @@ def watched(
     if inspect.isasyncgenfunction(function):
 
         @functools.wraps(function)
-        async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            with watch.call(args, kwargs) as call:
-                async for value in function(*args, **kwargs):
-                    call.add(value)
-                    yield value
+        def async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+            call = _Call()
+            return passed_on_async(
+                function(*args, **kwargs), watch.generator(call, args, kwargs), call.running
+            )
 
         return async_generator
     if inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
-        def generator(*args: Any, **kwargs: Any) -> Iterator[Any]:
-            with watch.call(args, kwargs) as call:
-                for value in function(*args, **kwargs):
-                    call.add(value)
-                    yield value
+        def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            call = _Call()
+            return passed_on(function(*args, **kwargs), watch.generator(call, args, kwargs), call.running)
 
         return generator
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            with watch.call(args, kwargs) as call:
+            call = _Call()
+            with watch.recording(call, args, kwargs), call.running():
                 call.output = await function(*args, **kwargs)
                 return call.output
 
@@ -61,7 +57,8 @@ def watched(
 
     @functools.wraps(function)
     def plain(*args: Any, **kwargs: Any) -> Any:
-        with watch.call(args, kwargs) as call:
+        call = _Call()
+        with watch.recording(call, args, kwargs), call.running():
             call.output = function(*args, **kwargs)
             return call.output
 
@@ -69,25 +66,15 @@ def watched(
 
 
 class _Call:
-    """The output of one call: its return value, or the values yielded so far."""
+    """One call: what it returned, and what it records; nothing while Trivium evaluates the function."""
 
     def __init__(self) -> None:
         self.output: Any = None
-        self._yielded: list[Any] = []
+        self.collected = Collector() if collector() is None else None
 
-    def add(self, value: Any) -> None:
-        """Add a value that was yielded."""
-        if len(self._yielded) < MOST_YIELDED:
-            self._yielded.append(value)
-
-    @property
-    def result(self) -> Any:
-        """The return value, or all yielded values; strings are joined."""
-        if not self._yielded:
-            return self.output
-        if all(isinstance(value, str) for value in self._yielded):
-            return "".join(self._yielded)
-        return self._yielded
+    def running(self) -> AbstractContextManager[None]:
+        """A block of the function's own code, whose spans belong to the call."""
+        return nullcontext() if self.collected is None else collecting(self.collected)
 
 
 class _Watch:
@@ -102,34 +89,42 @@ class _Watch:
         self._signature = inspect.signature(function)
 
     @contextmanager
-    def call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[_Call]:
-        """Record the call made in the block, unless Trivium is evaluating the function."""
-        call = _Call()
-        if collector() is not None:
-            yield call
+    def generator(self, call: _Call, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[YieldedItems]:
+        """Record the call of a generator function, whose output is what it yields."""
+        items = YieldedItems()
+        with self.recording(call, args, kwargs):
+            try:
+                yield items
+            finally:
+                call.output = items.recorded_value()
+
+    @contextmanager
+    def recording(self, call: _Call, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[None]:
+        """Record the call that is made in the block."""
+        if call.collected is None:
+            yield
             return
         arguments = self._arguments(args, kwargs)
         began = time.perf_counter()
         error: BaseException | None = None
-        with recorded() as collected:
-            try:
-                yield call
-            except GeneratorExit:  # the caller closed the generator early
-                raise
-            except BaseException as raised:
-                error = raised
-                raise
-            finally:
-                session = None if self._session is None else arguments.pop(self._session, None)
-                self._record(
-                    input=next(iter(arguments.values())) if len(arguments) == 1 else arguments,
-                    output=call.result,
-                    error=error,
-                    seconds=time.perf_counter() - began,
-                    trace=collected.trace,
-                    tags=self._tags,
-                    session=session,
-                )
+        try:
+            yield
+        except GeneratorExit:  # the caller closed the generator early
+            raise
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            session = None if self._session is None else arguments.pop(self._session, None)
+            self._record(
+                input=next(iter(arguments.values())) if len(arguments) == 1 else arguments,
+                output=call.output,
+                error=error,
+                seconds=time.perf_counter() - began,
+                trace=call.collected.trace,
+                tags=self._tags,
+                session=session,
+            )
 
     def _arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, without ``self`` and ``cls``."""

@@ -164,13 +164,20 @@ def recorded() -> Iterator[Collector]:
         >>> recorded.trace.tool_calls[0].output
         2
     """
+    new_collector = Collector()
+    with collecting(new_collector):
+        yield new_collector
+
+
+@contextmanager
+def collecting(into: Collector) -> Iterator[None]:
+    """Collect what is recorded within the block into a collector."""
     # If the program uses OpenTelemetry, agents may be instrumented: their spans belong here too.
     if "opentelemetry.sdk.trace" in sys.modules:
         OtelHooks.listen()
-    new_collector = Collector()
-    token = _COLLECTOR.set(new_collector)
+    token = _COLLECTOR.set(into)
     try:
-        yield new_collector
+        yield
     finally:
         _COLLECTOR.reset(token)
 

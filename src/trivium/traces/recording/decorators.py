@@ -7,9 +7,9 @@ import contextvars
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import CoroutineType, TracebackType
-from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from trivium.any_object import MOST_CHARS, plain_text
 from trivium.keywords import keywords
@@ -18,6 +18,7 @@ from trivium.traces.recording.span import LiveSpan, NoSpan, ParentSpan
 from trivium.traces.trace import SpanKind
 
 ArgumentsOf = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
+Running = Callable[[], AbstractContextManager[object]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -63,7 +64,10 @@ class SpanDecorator:
         if not self._open:
             return
         live, token = self._open.pop()
-        CURRENT.reset(token)
+        try:  # noqa: SIM105 - a block of suppress costs as much as all else here
+            CURRENT.reset(token)
+        except ValueError:  # it began in another context: in a generator that several tasks read
+            pass
         if error is not None:
             live.failed(error)
         live.close()
@@ -282,25 +286,7 @@ def generator(
         if live is None:
             return (yield from made)
         live.record_input(arguments_of(args, kwargs))
-        step: Callable[[], Any] = functools.partial(next, made)
-        with _whole_span(live) as items:
-            while True:
-                try:
-                    with _running(live):
-                        item = step()
-                except StopIteration as end:
-                    return end.value
-                items.add(item)
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    with _running(live):
-                        made.close()
-                    raise
-                except BaseException as error:  # thrown in by the consumer: the code may handle it
-                    step = functools.partial(made.throw, error)
-                else:
-                    step = functools.partial(made.send, sent)
+        return (yield from passed_on(made, _whole_span(live), lambda: _running(live)))
 
     return recorded
 
@@ -313,21 +299,55 @@ def async_generator(
     @functools.wraps(function)
     def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         live = start_span(kind, name, agent)
-        made = function(*args, **kwargs)
+        made: AsyncGenerator[Any, Any] = function(*args, **kwargs)
         if live is None:
-            return made  # type: ignore[no-any-return]
+            return made
         live.record_input(arguments_of(args, kwargs))
-        return _recorded_steps(made, live)
+        return passed_on_async(made, _whole_span(live), lambda: _running(live))
 
     return recorded
 
 
-async def _recorded_steps(made: AsyncGenerator[Any, Any], live: LiveSpan) -> AsyncGenerator[Any, Any]:
-    step: Callable[[], Awaitable[Any]] = made.__anext__
-    with _whole_span(live) as items:
+def passed_on(
+    made: Generator[Any, Any, R], whole: AbstractContextManager[YieldedItems], running: Running
+) -> Generator[Any, Any, R]:
+    """Pass a generator on to its consumer, with all that is sent and thrown into it.
+
+    Args:
+        made: The generator.
+        whole: Records it from the first item to the last, and is given the items.
+        running: Makes a block in which the generator's own code runs; its consumer's runs outside.
+    """
+    step: Callable[[], Any] = functools.partial(next, made)
+    with whole as items:
         while True:
             try:
-                with _running(live):
+                with running():
+                    item = step()
+            except StopIteration as end:
+                return cast("R", end.value)
+            items.add(item)
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with running():
+                    made.close()
+                raise
+            except BaseException as error:  # thrown in by the consumer: the code may handle it
+                step = functools.partial(made.throw, error)
+            else:
+                step = functools.partial(made.send, sent)
+
+
+async def passed_on_async(
+    made: AsyncGenerator[Any, Any], whole: AbstractContextManager[YieldedItems], running: Running
+) -> AsyncGenerator[Any, Any]:
+    """As :func:`passed_on`, of an asynchronous generator."""
+    step: Callable[[], Awaitable[Any]] = made.__anext__
+    with whole as items:
+        while True:
+            try:
+                with running():
                     item = await step()
             except StopAsyncIteration:
                 return
@@ -335,7 +355,7 @@ async def _recorded_steps(made: AsyncGenerator[Any, Any], live: LiveSpan) -> Asy
             try:
                 sent = yield item
             except GeneratorExit:
-                with _running(live):
+                with running():
                     await made.aclose()
                 raise
             except BaseException as error:  # thrown in by the consumer: the code may handle it
