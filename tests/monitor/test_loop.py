@@ -51,3 +51,22 @@ def test_one_that_was_not_started_can_be_stopped():
     loop = Loop("test", lambda: None, seconds=1.0, failing="")
     loop.stop()
     assert loop.stopping
+
+
+def test_loops_that_were_told_to_end_together_are_waited_for_together():
+    going_on, leave = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        going_on.set()
+        leave.wait(60)
+
+    loop = Loop("test", hang, seconds=0.0, failing="", patience=50.0)
+    loop.start()
+    assert going_on.wait(60)
+    loop.end()
+    loop._ended -= 100.0  # while others were waited for
+    loop.stop()
+    assert not leave.is_set()
+    assert loop._thread.is_alive()
+    leave.set()
+    loop._thread.join()

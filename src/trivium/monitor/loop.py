@@ -1,6 +1,7 @@
 """What a monitor does in the background: a function that a thread calls again and again, failing or not."""
 
 import logging
+import time
 from collections.abc import Callable
 from threading import Event, Thread
 from typing import Self
@@ -20,7 +21,8 @@ class Loop:
         failing: Beginning of the log message after a failure, such as ``samples cannot be scored now``.
         first: Wait before the first call, in seconds; ``seconds`` if None.
         pause: Wait after a failure, in seconds; ``seconds`` if None.
-        patience: How long :meth:`stop` waits for a call that goes on, in seconds; None: until it has ended.
+        patience: How long :meth:`stop` waits for a call that goes on, in seconds since :meth:`end`; None:
+            until it has ended.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Loop:
         self._pause = seconds if pause is None else pause
         self._patience = patience
         self._stopped = Event()
+        self._ended = 0.0
         self._thread: Thread | None = None
 
     def __enter__(self) -> Self:
@@ -60,11 +63,17 @@ class Loop:
         self._thread = Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
+    def end(self) -> None:
         """Let the thread end after the call that it is at; what is not done is done after a restart."""
         self._stopped.set()
+        self._ended = self._ended or time.monotonic()
+
+    def stop(self) -> None:
+        """Let the thread end, and wait for it."""
+        self.end()
         if self._thread is not None:
-            self._thread.join(self._patience)
+            left = None if self._patience is None else self._ended + self._patience - time.monotonic()
+            self._thread.join(left if left is None else max(0.0, left))
 
     def _run(self) -> None:
         wait = self._first

@@ -95,5 +95,7 @@ class Services:
     def stop(self) -> None:
         """Write what was received, and end the threads; what waits to be scored waits for the next start."""
         self.intake.close()
+        for loop in self._loops:  # all at once: a channel that hangs is waited for as long as ten
+            loop.end()
         for loop in self._loops:
             loop.stop()
