@@ -122,3 +122,21 @@ def test_runs_that_share_no_repeat_of_a_case_show_the_first_of_each(store):
     sides = {0: (moved.case, moved.base)}, {2: (moved.case, moved.head), 1: (moved.case, moved.base)}
     shown = module._moved_case(moved.change, *sides)
     assert (shown.base, shown.head, shown.repeats) == (moved.base, moved.base, 0)
+
+
+@pytest.mark.parametrize("lacks", ["base", "head"])
+def test_a_case_that_a_run_has_no_attempt_of_did_not_move_whatever_earlier_runs_show(store, lacks):
+    from tests.runs.suites import told_suite
+
+    def run(version, answers):
+        outputs = [{"case": f"q{at}", "output": each} for at, each in enumerate(answers) if each is not None]
+        return tv.evaluate(told_suite(3), outputs=outputs, store=store, version=version)
+
+    for _ in range(3):  # together they show that q2 broke
+        run("a", ["0.9", "0.9", "0.9"])
+        run("b", ["0.9", "0.1", "0.1"])
+    answers = {"base": ["0.9", "0.9", "0.9"], "head": ["0.9", "0.1", "0.1"]}
+    answers[lacks][2] = None
+    moved = tv.compare(run("a", answers["base"]), run("b", answers["head"])).moved_cases
+    assert [(each.case.id, each.state) for each in moved] == [("q1", "broke")]
+    assert moved.states["broke"] == 1

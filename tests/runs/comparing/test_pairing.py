@@ -232,3 +232,9 @@ def test_moved_cases_and_their_order_are_those_of_numpy(store):
     )
     assert moved.counts()["pass_rate"] == (int((passes > 0).sum()), int((passes < 0).sum()))
     assert moved.better + moved.worse == len(moved) == len(rows)
+
+
+def test_values_of_two_methods_are_not_compared_whatever_the_methods_are_called():
+    methods = Methods()
+    runs = [scored([("q0", {0: ("ok", 0.5, name)})], methods) for name in ("any", "other")]
+    assert Pairing(*runs, clusters={"q0": "q0"}).reduced(METRIC, same_method=True).unlike.total() == 1

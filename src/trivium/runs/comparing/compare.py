@@ -282,7 +282,9 @@ class _Pair:
         deltas[np.abs(deltas) <= ROUNDING] = 0
         first, others = np.abs(deltas[0]), np.abs(deltas[1:]).max(axis=0, initial=0)
         tried = np.zeros((6, first.size), np.int64) if counts is None else _tried(counts)
-        states = case_states(tried[0], tried[1], tried[3], tried[4])
+        numbers = np.array([self.left.case_numbers[case] for case in figures[0].cases], np.int64)
+        in_both = np.isin(numbers, self.left.cases) & np.isin(numbers, self.right.cases)
+        states = np.where(in_both, case_states(tried[0], tried[1], tried[3], tried[4]), SAME)
         decisive = np.argmax(deltas != 0, axis=0)  # the first metric that changed
         changes = np.take_along_axis(deltas, decisive[None], axis=0)[0]
         # Earlier attempts may show that a case broke, or was fixed, whose values are the same in both runs.

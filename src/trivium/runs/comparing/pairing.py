@@ -85,7 +85,7 @@ class Methods:
     """
 
     def __init__(self) -> None:
-        self.cases, self.numbers = Numbers(), Numbers("any")
+        self.cases, self.numbers = Numbers(), Numbers("")  # no metric and no method is called ""
 
 
 def chosen_of(cases: Numbers, ids: Iterable[str]) -> npt.NDArray[np.bool_]:
