@@ -101,6 +101,25 @@ def test_a_kill_never_leaves_less_committed_than_was_spent(url):
         assert spent <= committed_of(store, run)[0] <= spent + 1
 
 
+def test_what_is_recorded_while_the_program_ends_is_stored(url):
+    code = (
+        "import atexit, sys\n"
+        "from tests.store.samples import new_run\n"
+        "from tests.store.test_judge_ledger import CLARITY, ONE\n"
+        "from trivium.store.judge_ledger import StoredLedger\n"
+        "from trivium.store.store import Store\n"
+        "store = Store(sys.argv[1])\n"
+        "ledger = StoredLedger(store, new_run(store))\n"
+        "atexit.register(ledger.close)\n"
+        "for _ in range(3):\n"
+        "    atexit.register(ledger.record, CLARITY, ONE)\n"
+        "ledger.record(CLARITY, ONE)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, url], check=True)
+    with Store(url, read_only=True) as store:
+        assert entries_of(store, store.run("r1"))[CLARITY].requests == 4 * ONE.requests
+
+
 def test_a_failed_write_is_raised_by_the_next_write(url):
     with Store(url) as store:
         run = new_run(store)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import groupby
-from threading import Event, Lock
+from threading import Event, RLock
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -28,7 +28,7 @@ class Writer:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="trivium-writer")
-        self._lock = Lock()
+        self._lock = RLock()
         self._queue: list[tuple[Handler, Any]] = []
         self._committing = 0
         self._awaited = Event()
@@ -46,9 +46,16 @@ class Writer:
             self._check()
             if self._closed:
                 raise StoreError("the run has ended: nothing more can be written for it")
+            ending = False
+            if not self._queue:  # with some, a transaction is coming
+                try:
+                    self._last = self._thread.submit(self._commit)
+                except RuntimeError:  # the interpreter ends, and its executors have: no thread commits it
+                    ending = True
             self._queue.append((handler, payload))
-            if len(self._queue) == 1:  # with more, a transaction is coming
-                self._last = self._thread.submit(self._commit)
+            if ending:
+                self._finish()
+                self._commit()
 
     @property
     def pending(self) -> int:
@@ -61,9 +68,7 @@ class Writer:
         Raises:
             StoreError: If a write failed.
         """
-        self._awaited.set()
-        if self._last is not None:
-            wait([self._last])
+        self._finish()
         self._awaited.clear()
         self._check()
 
@@ -78,6 +83,12 @@ class Writer:
         self._awaited.set()
         self._thread.shutdown()
         self._check()
+
+    def _finish(self) -> None:
+        """Wait for the transactions that are coming, which then wait for no more writes."""
+        self._awaited.set()
+        if self._last is not None:
+            wait([self._last])
 
     def _check(self) -> None:
         if self._failure is not None:
