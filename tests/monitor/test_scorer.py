@@ -278,6 +278,19 @@ def test_recent_samples_are_the_latest_ones_whatever_came_and_went(any_url):
             assert recent.latest(number, **asked) == latest_samples(store, "support", number, **asked)
 
 
+def test_recent_samples_are_not_others_that_got_their_numbers(any_url):
+    table = schema.live_samples
+    with Store(any_url) as store:
+        recent = RecentSamples(store, "support")
+        store_samples(store, [sample(n) for n in range(4)])
+        for made, left in (([4, 5], 2), ([6, 7, 8, 9, 10], 0)):
+            kept = [each.number for each in recent.latest(100)]
+            with store.engine.begin() as connection:  # retention
+                connection.execute(table.delete().where(table.c.number.in_(kept[left:])))
+            store_samples(store, [sample(n) for n in made])
+            assert recent.latest(100) == latest_samples(store, "support", 100)
+
+
 def test_recent_samples_are_read_once(any_url, monkeypatch):
     with Store(any_url) as store:
         recent = RecentSamples(store, "support")

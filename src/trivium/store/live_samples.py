@@ -273,8 +273,8 @@ def latest_samples(
 class RecentSamples:
     """The samples of a monitor that were scored last; asked again, it reads only what is new since then.
 
-    Before it answers with samples that it kept, it compares their number and the sum of their numbers with
-    the store: where samples were deleted, it reads all again.
+    Before it answers with samples that it kept, it compares their number, the sum of their numbers, and the
+    last of them with the store: where samples were deleted, it reads all again.
 
     Args:
         store: The store.
@@ -299,11 +299,13 @@ class RecentSamples:
         self, kept: list[Sample], number: int, since: float | None, figures: Sequence[str]
     ) -> list[Sample] | None:
         """What is kept, with what is new; None if that is not what the store holds."""
-        new = samples_of(self._store, self._monitor, after=kept[-1].number, figures=figures)
+        new = samples_of(self._store, self._monitor, after=kept[-1].number - 1, figures=figures)
+        if not new or new[0] != kept[-1]:  # SQLite gives the numbers of the last ones to others
+            return None
         replaced = {each.trace for each in new}
         samples = [each for each in kept if each.trace not in replaced] + new
         samples = [each for each in samples if since is None or each.time >= since][-number:]
-        last = new[-1].number if new else kept[-1].number
+        last = new[-1].number
         found = _latest_numbers(self._monitor, number, before=last + 1, since=since).subquery()
         query = select(func.count(), func.coalesce(func.sum(found.c.number), 0))
         stored = tuple(map(int, fetched(self._store.engine, query).one()))
