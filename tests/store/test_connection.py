@@ -108,6 +108,24 @@ def test_an_older_store_in_which_a_view_has_the_name_of_a_later_table_is_refused
         Store(any_url, read_only=True)
 
 
+def test_a_run_whose_summary_is_damaged_is_migrated_without_its_figures(any_url):
+    summaries = [
+        '{"pass_rate": {"value": 0.5, "ci95": [0.25, 0.75]}}', '{"pass_rate": 5}', '{"composite": [1]}',
+        '{"pass_rate": {"value": 0.5, "ci95": [1, 2, 3]}}', '{"pass_rate": {"value": {}}}', "[1", None,
+    ]  # fmt: skip
+    row = {"suite_name": "s", "suite": "", "kind": "agent", "state": "done", "created": 1.0, "touched": 1.0}
+    row |= {"settings": "{}", "provenance": "{}"}
+    columns = [*row, "id", "summary"]
+    inserted = f"INSERT INTO runs ({', '.join(columns)}) VALUES (:{', :'.join(columns)})"
+    with older_store(any_url, "0004") as connection:
+        for number, summary in enumerate(summaries):
+            connection.execute(text(inserted), {**row, "id": str(number), "summary": summary})
+    runs = schema.runs.c
+    with Store(any_url) as store, store.engine.connect() as connection:
+        found = connection.execute(select(runs.pass_rate, runs.pass_rate_low).order_by(runs.number)).all()
+        assert found == [(0.5, 0.25)] + [(None, None)] * 6
+
+
 def test_a_store_that_kept_no_grants_takes_who_holds_or_answered_an_item_as_asked(any_url):
     label = {
         "run": "r", "case": "c", "repeat": 0, "dimension": "d", "answer": "label", "value": 1.0, "at": 5.0,

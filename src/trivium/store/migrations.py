@@ -81,7 +81,7 @@ def _describe_runs(connection: Connection) -> None:
     described = [
         {
             "described": number,
-            **figures_of(_read(_summary, summary, {})),
+            **_read(_figures, summary, figures_of({})),
             **msgspec.structs.asdict(RunNames.of(_read(_provenance, provenance, Provenance()))),
         }
         for number, provenance, summary in connection.execute(stored, execution_options=_STREAMED)
@@ -120,9 +120,18 @@ _summary = msgspec.json.Decoder(JsonObject).decode
 _tagged = msgspec.json.Decoder(_Tagged).decode
 
 
+def _figures(summary: str) -> dict[str, int | float | None]:
+    """The figures of a summary.
+
+    Raises:
+        AttributeError, TypeError, ValueError: If it is damaged, as those of :mod:`msgspec`.
+    """
+    return msgspec.convert(figures_of(_summary(summary)), dict[str, int | float | None])
+
+
 def _read(decode: Callable[[str], T], body: str | None, nothing: T) -> T:
     """What a body holds; nothing if it is missing or damaged."""
     try:
         return nothing if body is None else decode(body)
-    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+    except (msgspec.MsgspecError, AttributeError, TypeError, ValueError, RecursionError):
         return nothing
