@@ -321,6 +321,19 @@ def test_a_generator_that_is_left_is_recorded_so_far(file):
     assert [(body["output"], body.get("error")) for body in bodies(file)] == [("a", None)]
 
 
+@pytest.mark.parametrize("items", [[{"n": n} for n in range(1_500)], ["x" * 70_000, "y"]])
+def test_a_long_stream_is_recorded_whole(file, items):
+    with Monitor(SUPPORT, sample_rate=1, store=file, score=False) as monitor:
+
+        @monitor.watch
+        def stream():
+            yield from items
+
+        assert list(stream()) == items
+    (body,) = bodies(file)
+    assert body["output"] == (items if isinstance(items[0], dict) else "".join(items))
+
+
 def test_what_is_sent_and_thrown_into_a_generator_reaches_it_and_what_it_returns_comes_back(file):
     with Monitor(SUPPORT, sample_rate=1, store=file, score=False) as monitor:
 

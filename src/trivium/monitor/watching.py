@@ -10,6 +10,12 @@ from typing import Any
 from trivium.traces.recording.collector import Collector, collecting, collector
 from trivium.traces.recording.decorators import YieldedItems, passed_on, passed_on_async
 
+MOST_YIELDED = 10_000
+"""Values that are recorded of a generator which yields others than texts."""
+
+MOST_YIELDED_CHARS = 10_000_000
+"""Characters that are recorded of the texts which a generator yields."""
+
 Record = Callable[..., None]
 """``Monitor.record``."""
 
@@ -91,7 +97,7 @@ class _Watch:
     @contextmanager
     def generator(self, call: _Call, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[YieldedItems]:
         """Record the call of a generator function, whose output is what it yields."""
-        items = YieldedItems()
+        items = YieldedItems(MOST_YIELDED, MOST_YIELDED_CHARS)
         with self.recording(call, args, kwargs):
             try:
                 yield items

@@ -245,11 +245,17 @@ MOST_ITEMS = 1000
 
 
 class YieldedItems:
-    """Collects the items that a generator yields, up to a limit."""
+    """Collects the items that a generator yields.
 
-    __slots__ = ("_chars", "_count", "_items", "_texts")
+    Args:
+        most: How many are kept that are not all texts.
+        chars: How many characters of texts are kept.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_chars", "_count", "_items", "_most", "_most_chars", "_texts")
+
+    def __init__(self, most: int = MOST_ITEMS, chars: int = MOST_CHARS) -> None:
+        self._most, self._most_chars = most, chars
         self._items: list[Any] = []
         self._count = 0
         self._chars = 0
@@ -263,7 +269,7 @@ class YieldedItems:
             self._chars += len(item)
         else:
             self._texts = False
-        if self._chars <= MOST_CHARS and (self._texts or self._count <= MOST_ITEMS):
+        if self._chars <= self._most_chars and (self._texts or self._count <= self._most):
             self._items.append(item)
 
     def recorded_value(self) -> Any:
