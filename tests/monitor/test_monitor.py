@@ -1,6 +1,7 @@
 """A monitor inside an application records everything, breaks nothing, and scores a sample."""
 
 import asyncio
+import inspect
 import math
 import os
 import threading
@@ -372,6 +373,30 @@ def test_a_stream_may_be_read_by_several_tasks_and_its_reader_is_no_part_of_it(f
         asyncio.run(read())
     (body,) = bodies(file)
     assert (body["output"], [span["name"] for span in body["trace"]["spans"]]) == ("a", ["inner"])
+
+
+def test_a_watched_generator_function_is_known_as_one(file):
+    async def stream(count):
+        for number in range(count):
+            yield str(number)
+
+    with Monitor(SUPPORT, sample_rate=1, store=file, score=False) as monitor:
+
+        @monitor.watch
+        def count(count):
+            yield from map(str, range(count))
+
+        watched = monitor.watch(stream)
+        assert inspect.isgeneratorfunction(count)
+        assert inspect.isasyncgenfunction(watched)
+        assert inspect.signature(watched) == inspect.signature(stream)
+
+        async def read():
+            return [item async for item in tv.trace.agent(watched)(2)]
+
+        with tv.trace.recorded() as recorded:
+            assert list(tv.trace.agent(count)(2)) == asyncio.run(read()) == ["0", "1"]
+    assert [span.output for span in recorded.trace.spans] == ["01", "01"]
 
 
 # Traces of the process

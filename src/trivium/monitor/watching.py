@@ -3,12 +3,12 @@
 import functools
 import inspect
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from trivium.traces.recording.collector import Collector, collecting, collector
-from trivium.traces.recording.decorators import YieldedItems, passed_on, passed_on_async
+from trivium.traces.recording.decorators import Begun, YieldedItems, passed_on, passing_on_async
 
 MOST_YIELDED = 10_000
 """Values that are recorded of a generator which yields others than texts."""
@@ -34,12 +34,11 @@ def watched(
     watch = _Watch(function, record, tags, session)
     if inspect.isasyncgenfunction(function):
 
+        @passing_on_async
         @functools.wraps(function)
-        def async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        def async_generator(*args: Any, **kwargs: Any) -> Begun:
             call = _Call()
-            return passed_on_async(
-                function(*args, **kwargs), watch.generator(call, args, kwargs), call.running
-            )
+            return function(*args, **kwargs), watch.generator(call, args, kwargs), call.running
 
         return async_generator
     if inspect.isgeneratorfunction(function):
@@ -47,7 +46,8 @@ def watched(
         @functools.wraps(function)
         def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             call = _Call()
-            return passed_on(function(*args, **kwargs), watch.generator(call, args, kwargs), call.running)
+            made = function(*args, **kwargs)
+            return (yield from passed_on(made, watch.generator(call, args, kwargs), call.running))
 
         return generator
     if inspect.iscoroutinefunction(function):

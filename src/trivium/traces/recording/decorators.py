@@ -280,6 +280,9 @@ class YieldedItems:
         return [*self._items, f"… {left_out:,} more"] if left_out else self._items
 
 
+Begun = tuple[AsyncGenerator[Any, Any], AbstractContextManager[YieldedItems], Running]
+
+
 def generator(
     function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, arguments_of: ArgumentsOf
 ) -> Callable[..., Any]:
@@ -309,7 +312,7 @@ def async_generator(
         if live is None:
             return made
         live.record_input(arguments_of(args, kwargs))
-        return passed_on_async(made, _whole_span(live), lambda: _running(live))
+        return _passed_on_async(made, _whole_span(live), lambda: _running(live))
 
     return recorded
 
@@ -345,29 +348,40 @@ def passed_on(
                 step = functools.partial(made.send, sent)
 
 
-async def passed_on_async(
+def passing_on_async(begin: Callable[P, Begun]) -> Callable[P, AsyncGenerator[Any, Any]]:
+    """Make an asynchronous generator function of one that returns what :func:`passed_on` would be given."""
+
+    @functools.wraps(begin)
+    async def passing_on(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Any, Any]:
+        made, whole, running = begin(*args, **kwargs)
+        step: Callable[[], Awaitable[Any]] = made.__anext__
+        with whole as items:
+            while True:
+                try:
+                    with running():
+                        item = await step()
+                except StopAsyncIteration:
+                    return
+                items.add(item)
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    with running():
+                        await made.aclose()
+                    raise
+                except BaseException as error:  # thrown in by the consumer: the code may handle it
+                    step = functools.partial(made.athrow, error)
+                else:
+                    step = functools.partial(made.asend, sent)
+
+    return passing_on
+
+
+@passing_on_async
+def _passed_on_async(
     made: AsyncGenerator[Any, Any], whole: AbstractContextManager[YieldedItems], running: Running
-) -> AsyncGenerator[Any, Any]:
-    """As :func:`passed_on`, of an asynchronous generator."""
-    step: Callable[[], Awaitable[Any]] = made.__anext__
-    with whole as items:
-        while True:
-            try:
-                with running():
-                    item = await step()
-            except StopAsyncIteration:
-                return
-            items.add(item)
-            try:
-                sent = yield item
-            except GeneratorExit:
-                with running():
-                    await made.aclose()
-                raise
-            except BaseException as error:  # thrown in by the consumer: the code may handle it
-                step = functools.partial(made.athrow, error)
-            else:
-                step = functools.partial(made.asend, sent)
+) -> Begun:
+    return made, whole, running
 
 
 @contextmanager
