@@ -42,6 +42,14 @@ def test_numbers_as_ids_become_text():
     assert trace.metadata == {"x": 1}
 
 
+def test_a_trace_without_an_id_is_read():
+    spans = [{"id": "1", "kind": "agent", "name": "a"}]
+    unnamed = native_trace({"spans": spans})
+    assert unnamed.trace_id == ""
+    assert native_trace({"trace_id": None, "spans": spans}) == unnamed
+    assert native_trace(msgspec.json.encode({"trace_id": None, "spans": spans})) == unnamed
+
+
 @pytest.mark.parametrize(
     ("value", "parts"),
     [

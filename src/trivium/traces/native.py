@@ -33,7 +33,10 @@ def native_trace(value: Any, *, source: str = "", where: str = "") -> Trace:
         return _normalised(msgspec.convert(value, Trace))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # read again below, to list every mistake
-    trace, problems = convert(_plain(value, source, where), Trace, f"{where}:" if where else "")
+    raw = _plain(value, source, where)
+    if isinstance(raw, dict) and raw.get("trace_id") is None:
+        raw = raw | {"trace_id": ""}  # null says the same as no key
+    trace, problems = convert(raw, Trace, f"{where}:" if where else "")
     raise_problems(problems, source, TraceError)
     return _normalised(cast("Trace", trace))
 
