@@ -135,6 +135,18 @@ def test_one_bad_attempt_costs_the_others_nothing():
     assert [each["told_outside"].value for each in scores] == [0.5, None, 0.25]
 
 
+def test_a_metric_names_fields_that_cases_have(monkeypatch):
+    @metric("frugal_outside", case_fields=["expect.tools"])
+    class Frugal(Metric):
+        """Needs the expected calls."""
+
+    monkeypatch.delitem(REGISTERED, "frugal_outside")
+    assert Frugal().case_fields == ("expect.tools",)
+    for wrong in ("references", ["expect.tool"]):
+        with pytest.raises(ValueError, match=r'of the metric "frugal": found .*, expected a list of id, '):
+            metric("frugal", case_fields=wrong)
+
+
 class TestNames:
     def test_of_trivium_are_not_taken(self):
         with pytest.raises(ValueError, match='a metric of Trivium is called "jaccard"; give Mine another'):

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, dataclass_transform
 from trivium.agents.loading import import_here
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import Metric
+from trivium.suites.case import Case, Expect
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import renamed
 
@@ -117,10 +118,14 @@ def metric(
         version: See :class:`Metric`.
 
     Raises:
-        ValueError: If the name is empty, or belongs to a built-in metric.
+        ValueError: If the name is empty, or belongs to a built-in metric, or a case has no such field.
     """
     if not name.strip():
         raise ValueError("a metric needs a name")
+    fields = [*Case.__struct_fields__, *(f"expect.{each}" for each in Expect.__struct_fields__)]
+    if isinstance(case_fields, str) or not {*case_fields} <= {*fields}:
+        found = f"found {case_fields!r}, expected a list of {', '.join(fields)}"
+        raise ValueError(f'case_fields of the metric "{name}": {found}')
 
     def decorate(cls: type[M]) -> type[M]:
         if name in OWN_NAMES and cls.__module__.partition(".")[0] != __package__.partition(".")[0]:
