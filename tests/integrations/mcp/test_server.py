@@ -151,6 +151,27 @@ def test_a_model_can_ask_what_changed(folder: Path) -> None:
     asyncio.run(session())
 
 
+def test_a_case_that_broke_by_earlier_attempts_got_worse(tmp_path: Path) -> None:
+    def run(version: str, *answered: str) -> tv.Run:
+        said = iter(answered)
+        return tv.evaluate(
+            tv.Suite(name="capitals", cases=[{"id": "q1", **QUESTIONS[1]}]),
+            agent=lambda _: next(said),
+            metrics=["success"],
+            repeats=len(answered),
+            version=version,
+            store=str(tmp_path / "store.db"),
+        )
+
+    run("1", *["Lima"] * 6)
+    run("2", *["Rome"] * 6)
+    comparison = tv.compare(run("1", "Rome"), run("2", "Lima"))
+    (change,) = comparison.moved_cases.each_change()
+    assert (change.state, change.better) == ("broke", True)
+    assert next(answers.moved_lines(comparison, "worse", 5)).startswith("1 of 1 cases (worse)")
+    assert next(answers.moved_lines(comparison, "better", 5)).startswith("No case is 'better'")
+
+
 def test_a_model_learns_why_and_reads_all_of_it(folder: Path) -> None:
     async def session() -> None:
         client = within(folder)

@@ -94,8 +94,10 @@ def moved_lines(comparison: Comparison, state: str, count: int) -> Iterator[str]
 
 
 def _states(change: CaseChange) -> set[str]:
+    """What a case may be asked for as; one that broke got worse, whatever the last attempts say."""
     direction = "better" if change.better else "worse"
-    return {change.state or direction, "flaky" if change.state == "flaky" else direction}
+    proven = {"broke": "worse", "fixed": "better", "flaky": "flaky"}
+    return {change.state or direction, proven.get(change.state or "", direction)}
 
 
 def failed_lines(run: Run, count: int) -> Iterator[str]:
