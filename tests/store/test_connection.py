@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import Engine, event, insert, select, text
 
-from tests.monitor.samples import sample
+from tests.monitor.samples import sample, store_samples
 from tests.store.samples import older_store
 from trivium.errors import StoreError
 from trivium.store import schema
@@ -35,7 +35,9 @@ def test_an_older_store_becomes_as_a_new_one_is(tmp_path, revision):
 def _all_of(path):
     """Columns, indices and rows of every table."""
     connection = sqlite3.connect(path)
-    named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    named = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name != 'sqlite_sequence'"
+    ).fetchall()
     found = {}
     for (name,) in named:
         columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
@@ -153,6 +155,21 @@ def test_samples_that_were_stored_before_costs_were_have_none(any_url):
     with Store(any_url) as store:
         (found,) = samples_of(store, "support")
         assert (found.trace, found.seconds, found.cost_usd) == ("t1", 1.0, None)
+
+
+def test_the_numbers_of_deleted_samples_are_not_given_again(any_url):
+    """What goes on after a number, as watchers do, would take new samples for known ones."""
+    with older_store(any_url, "0012") as connection:
+        left_out = {"number", "scores"}
+        row = {name: getattr(sample(1), name) for name in Sample.__struct_fields__ if name not in left_out}
+        connection.execute(schema.live_samples.insert(), {**row, "facets": "{}"})
+    with Store(any_url) as store:
+        assert samples_of(store, "support") == [sample(1)]
+        for number in (2, 3):
+            with store.engine.begin() as connection:
+                connection.execute(schema.live_samples.delete())
+            store_samples(store, [sample(number)])
+            assert samples_of(store, "support", after=number - 1) == [sample(number)]
 
 
 def test_a_new_store_is_made_once_by_processes_that_begin_together(tmp_path):

@@ -44,7 +44,8 @@ def test_the_older_store_of_these_tests_is_as_the_first_migration_made_it(tmp_pa
 def _columns(file: Path) -> set[tuple[str, str]]:
     with closing(sqlite3.connect(file)) as connection:
         query = (
-            "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
+            "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c "
+            "WHERE m.type = 'table' AND m.name != 'sqlite_sequence'"
         )
         return set(connection.execute(query))
 

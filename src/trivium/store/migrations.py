@@ -7,14 +7,14 @@ and then filled from what is stored. A schema that renames or drops something ge
 from collections.abc import Callable
 
 import msgspec
-from sqlalchemy import Connection, bindparam, func, inspect, select, text, update
+from sqlalchemy import Connection, MetaData, bindparam, func, inspect, select, text, update
 from sqlalchemy.schema import CreateColumn
 
 from trivium.store import schema
 from trivium.store.records import NAME_CHARS, Provenance, RunNames, T, figures_of
 from trivium.values import JsonObject, resolved
 
-NEWEST = "0012"
+NEWEST = "0013"
 """Schema that this version of Trivium writes. A change of :mod:`.schema` raises it."""
 
 REVISIONS = tuple(f"{number:04}" for number in range(1, int(NEWEST) + 1))
@@ -101,11 +101,26 @@ def _collect_tags(connection: Connection) -> None:
         connection.execute(schema.suite_tags.insert(), rows)
 
 
+def _make_samples_anew(connection: Connection) -> None:
+    """Let SQLite remember the numbers of deleted samples, which only a table that is made so does."""
+    if connection.dialect.name != "sqlite":
+        return
+    table = schema.live_samples
+    for index in table.indexes:
+        index.drop(connection)
+    connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO former_samples")
+    table.create(connection)
+    former = table.to_metadata(MetaData(), name="former_samples")
+    connection.execute(table.insert().from_select(former.columns.keys(), select(former)))
+    connection.exec_driver_sql("DROP TABLE former_samples")
+
+
 _FILLED: tuple[tuple[str, Callable[[Connection], None]], ...] = (
     ("0003", _date_answers),
     ("0009", _take_grants_from_labels),
     ("0010", _describe_runs),
     ("0010", _collect_tags),
+    ("0013", _make_samples_anew),
 )
 """What stores older than a schema lack, beside tables, columns and indexes."""
 

@@ -278,6 +278,7 @@ live_samples = Table(
     Index("ix_live_samples_time", "monitor", "time"),
     Index("ix_live_samples_latest", "monitor", "number"),
     Index("ix_live_samples_run", "run", "position"),
+    sqlite_autoincrement=True,  # watchers go on after a number: one that was deleted is not given again
 )
 
 live_scores = Table(

@@ -1,4 +1,4 @@
--- What Trivium's migrations did up to each schema, with Alembic.
+-- What the migrations of Trivium did up to each schema.
 -- 0001
 CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -210,3 +210,5 @@ UPDATE alembic_version SET version_num='0011';
 -- 0012
 ALTER TABLE live_samples ADD COLUMN cost_usd DOUBLE PRECISION;
 UPDATE alembic_version SET version_num='0012';
+-- 0013
+UPDATE alembic_version SET version_num='0013';

@@ -1,4 +1,4 @@
--- What Trivium's migrations did up to each schema, with Alembic.
+-- What the migrations of Trivium did up to each schema.
 -- 0001
 CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -204,3 +204,26 @@ UPDATE alembic_version SET version_num='0011';
 -- 0012
 ALTER TABLE live_samples ADD COLUMN cost_usd DOUBLE;
 UPDATE alembic_version SET version_num='0012';
+-- 0013
+DROP INDEX ix_live_samples_latest;
+DROP INDEX ix_live_samples_run;
+DROP INDEX ix_live_samples_time;
+DROP INDEX ux_live_samples;
+ALTER TABLE live_samples RENAME TO former_samples;
+CREATE TABLE live_samples (
+    number INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, monitor TEXT NOT NULL, trace VARCHAR(64) NOT NULL,
+    version INTEGER NOT NULL, run INTEGER NOT NULL, position INTEGER NOT NULL, time DOUBLE NOT NULL, scored
+    DOUBLE NOT NULL, probability DOUBLE NOT NULL, weight DOUBLE NOT NULL, rule TEXT NOT NULL, score DOUBLE,
+    passed BOOLEAN, confidence DOUBLE, failed BOOLEAN NOT NULL, seconds DOUBLE, "query" TEXT NOT NULL,
+    output TEXT NOT NULL, session TEXT, facets TEXT NOT NULL, cost_usd DOUBLE
+);
+INSERT INTO live_samples (number, monitor, trace, version, run, position, time, scored, probability, weight,
+    rule, score, passed, confidence, failed, seconds, query, output, session, facets, cost_usd) SELECT
+    number, monitor, trace, version, run, position, time, scored, probability, weight, rule, score, passed,
+    confidence, failed, seconds, query, output, session, facets, cost_usd FROM former_samples;
+DROP TABLE former_samples;
+CREATE INDEX ix_live_samples_run ON live_samples (run, position);
+CREATE INDEX ix_live_samples_time ON live_samples (monitor, time);
+CREATE UNIQUE INDEX ux_live_samples ON live_samples (trace, monitor, version);
+CREATE INDEX ix_live_samples_latest ON live_samples (monitor, number);
+UPDATE alembic_version SET version_num='0013';
