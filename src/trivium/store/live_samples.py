@@ -273,8 +273,8 @@ def latest_samples(
 class RecentSamples:
     """The samples of a monitor that were scored last; asked again, it reads only what is new since then.
 
-    Before it answers with samples that it kept, it compares their number, the sum of their numbers, and the
-    last of them with the store: where samples were deleted, it reads all again.
+    Retention deletes the samples of the oldest interactions: where the oldest that was kept is gone, all are
+    read again.
 
     Args:
         store: The store.
@@ -284,32 +284,35 @@ class RecentSamples:
     def __init__(self, store: Store, monitor: str) -> None:
         self._store = store
         self._monitor = monitor
-        self._kept: tuple[tuple[str, ...], list[Sample]] = (), []
+        self._asked: tuple[int, float, tuple[str, ...]] = 0, float("-inf"), ()
+        self._kept: list[Sample] = []
 
     def latest(self, number: int, *, since: float | None = None, figures: Sequence[str] = ()) -> list[Sample]:
         """What :func:`latest_samples` returns."""
-        names, kept = self._kept
-        samples = self._with_new(kept, number, since, figures) if kept and names == tuple(figures) else None
+        asked = number, float("-inf") if since is None else since, tuple(figures)
+        (before, earliest, names), kept = self._asked, self._kept
+        samples = None
+        if kept and names == asked[2] and number <= before and earliest <= asked[1]:
+            samples = self._with_new(kept, *asked)
         if samples is None:
             samples = latest_samples(self._store, self._monitor, number, since=since, figures=figures)
-        self._kept = tuple(figures), samples
+        self._asked, self._kept = asked, samples
         return samples
 
     def _with_new(
-        self, kept: list[Sample], number: int, since: float | None, figures: Sequence[str]
+        self, kept: list[Sample], number: int, since: float, figures: Sequence[str]
     ) -> list[Sample] | None:
-        """What is kept, with what is new; None if that is not what the store holds."""
-        new = samples_of(self._store, self._monitor, after=kept[-1].number - 1, figures=figures)
-        if not new or new[0] != kept[-1]:  # SQLite gives the numbers of the last ones to others
+        """What is kept, with what is new; None if more has changed."""
+        oldest = min(kept, key=lambda each: each.time).number
+        query = select(schema.live_samples.c.number).where(schema.live_samples.c.number == oldest)
+        if fetched(self._store.engine, query).first() is None:
             return None
+        new = samples_of(self._store, self._monitor, after=kept[-1].number, figures=figures)
         replaced = {each.trace for each in new}
         samples = [each for each in kept if each.trace not in replaced] + new
-        samples = [each for each in samples if since is None or each.time >= since][-number:]
-        last = new[-1].number
-        found = _latest_numbers(self._monitor, number, before=last + 1, since=since).subquery()
-        query = select(func.count(), func.coalesce(func.sum(found.c.number), 0))
-        stored = tuple(map(int, fetched(self._store.engine, query).one()))
-        return samples if stored == (len(samples), sum(each.number for each in samples)) else None
+        samples = [each for each in samples if each.time >= since][-number:]
+        # Where there were as many as are read, others come in the place of those that are too old now.
+        return None if len(samples) < number == len(kept) else samples
 
 
 def _latest_numbers(

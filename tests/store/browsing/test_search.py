@@ -180,7 +180,7 @@ def test_counts_are_bounded_and_say_so(any_url, monkeypatch):
         fill(store)
         found = search(store, "word")
         assert (found.total, found.more) == (3, True)
-    assert COUNTED == 100
+    assert COUNTED == 50
 
 
 def test_a_run_that_is_gone_leaves_the_index(filled):

@@ -23,11 +23,11 @@ from trivium.store.store import Store
 
 __all__ = ["COUNTED", "Excerpt", "Found", "Hit", "Piece", "search"]
 
-COUNTED: Final = 100
+COUNTED: Final = 50
 """Attempts that have the words are counted up to here."""
 
-NEWEST: Final = (64, 8, 1)
-"""Parts of all attempts, the newest ones, in which PostgreSQL looks one after another."""
+NEWEST: Final = 1 / 64
+"""Share of all attempts, the newest ones, in which PostgreSQL looks first."""
 
 QUERY_CHARACTERS: Final = 10_000
 READ_AT_ONCE: Final = 40
@@ -210,13 +210,13 @@ class _Numbers:
         ends = select(func.coalesce(func.min(key), 0), func.coalesce(func.max(key), 0))
         first, last = self._range or self._connection.execute(ends).one()
         last = last if before is None else min(last, before)
-        found: list[int] = []
-        for part in NEWEST:
-            newest = query.where(key >= last - (last - first) // part)
+        share = NEWEST
+        while True:
+            newest = query if share == 1 else query.where(key >= last - int((last - first) * share))
             found = list(self._connection.execute(newest).scalars())
-            if len(found) == limit:
-                break
-        return found
+            if len(found) == limit or share == 1:
+                return found
+            share = min(1, share * max(4, 1.5 * limit / (len(found) or 1)))
 
     def query(self, dialect: str) -> tuple[Select[Any], Any]:
         """The query of the numbers, and the column that holds them."""
