@@ -202,17 +202,19 @@ class _Numbers:
         lies: it looks among the newest ones first.
         """
         query, key = self.query(self._connection.dialect.name)
-        query = query.order_by(key.desc()).limit(limit)
+        query = query.limit(limit)
         if before is not None:
             query = query.where(key < before)
         if self._connection.dialect.name == "sqlite":
-            return list(self._connection.execute(query).scalars())
+            return list(self._connection.execute(query.order_by(key.desc())).scalars())
         ends = select(func.coalesce(func.min(key), 0), func.coalesce(func.max(key), 0))
         first, last = self._range or self._connection.execute(ends).one()
         last = last if before is None else min(last, before)
         share = NEWEST
         while True:
-            newest = query if share == 1 else query.where(key >= last - int((last - first) * share))
+            # Words that few of the newest have are looked up; an index of the order would lead through all.
+            order = key if share == NEWEST else key + 0
+            newest = query.where(key >= last - int((last - first) * share)).order_by(order.desc())
             found = list(self._connection.execute(newest).scalars())
             if len(found) == limit or share == 1:
                 return found
