@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -84,7 +85,7 @@ def peer_branching(graph: Any) -> float:
 
 def cycle_limit(n: int, edges: Edges) -> int:
     """The number of cycles that Trivium counts, so that both sides do the same work."""
-    found = measures.simple_cycles(IndexGraph(n, edges))
+    found = IndexGraph(n, edges).simple_cycles
     return found.counted_up_to or found.count
 
 
@@ -93,21 +94,21 @@ def sides(n: int, edges: Edges) -> dict[str, tuple[Callable[[IndexGraph], Any], 
     limit = cycle_limit(n, edges)
     return {
         "betweenness": (
-            lambda indexed: measures.betweenness(indexed).values,
+            attrgetter("betweenness.values"),
             lambda graph: list(nx.betweenness_centrality(graph).values()),
         ),
-        "closeness": (measures.closeness, lambda graph: list(nx.closeness_centrality(graph).values())),
-        "degree": (measures.degree, lambda graph: list(nx.degree_centrality(graph).values())),
-        "average path": (measures.average_shortest_path, peer_average_path),
-        "branching": (measures.branching_factor, peer_branching),
-        "diameter": (lambda indexed: measures.diameter(indexed)[0], peer_diameter),
-        "clustering": (measures.clustering, lambda graph: nx.average_clustering(graph.to_undirected())),
+        "closeness": (attrgetter("closeness"), lambda graph: list(nx.closeness_centrality(graph).values())),
+        "degree": (attrgetter("degree"), lambda graph: list(nx.degree_centrality(graph).values())),
+        "average path": (attrgetter("average_shortest_path"), peer_average_path),
+        "branching": (attrgetter("branching_factor"), peer_branching),
+        "diameter": (lambda indexed: indexed.diameter[0], peer_diameter),
+        "clustering": (attrgetter("clustering"), lambda graph: nx.average_clustering(graph.to_undirected())),
         "efficiency": (
-            measures.global_efficiency,
+            attrgetter("global_efficiency"),
             lambda graph: nx.global_efficiency(graph.to_undirected()),
         ),
         "cycles": (
-            lambda indexed: measures.simple_cycles(indexed).count,
+            attrgetter("simple_cycles.count"),
             lambda graph: sum(1 for _ in islice(nx.simple_cycles(graph), limit)),
         ),
     }
