@@ -284,19 +284,18 @@ class RecentSamples:
     def __init__(self, store: Store, monitor: str) -> None:
         self._store = store
         self._monitor = monitor
-        self._asked: tuple[int, float, tuple[str, ...]] = 0, float("-inf"), ()
-        self._kept: list[Sample] = []
+        self._last: tuple[tuple[int, float, tuple[str, ...]], list[Sample]] = (0, float("-inf"), ()), []
 
     def latest(self, number: int, *, since: float | None = None, figures: Sequence[str] = ()) -> list[Sample]:
         """What :func:`latest_samples` returns."""
         asked = number, float("-inf") if since is None else since, tuple(figures)
-        (before, earliest, names), kept = self._asked, self._kept
+        (before, earliest, names), kept = self._last
         samples = None
         if kept and names == asked[2] and number <= before and earliest <= asked[1]:
             samples = self._with_new(kept, *asked)
         if samples is None:
             samples = latest_samples(self._store, self._monitor, number, since=since, figures=figures)
-        self._asked, self._kept = asked, samples
+        self._last = asked, samples
         return samples
 
     def _with_new(

@@ -139,8 +139,10 @@ def test_reasons_of_judges_are_found_also_of_a_later_scoring(any_url):
         assert search(store, "year").hits[0].excerpts[0].field == "reason"
 
 
-def test_pages_show_everything_once_newest_runs_first(any_url, monkeypatch):
+@pytest.mark.parametrize("newest", [2, 16_000])
+def test_pages_show_everything_once_newest_runs_first(any_url, monkeypatch, newest):
     """Whether all that were found are known, or there are more and the index is asked for the next."""
+    monkeypatch.setattr(searching, "NEWEST", newest)
     with Store(any_url) as store:
         for number in range(3):
             stored(store, ["same words here"] * 5, id=f"r{number}")

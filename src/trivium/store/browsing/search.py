@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Select, cast, func, literal_column, select
+from sqlalchemy import Connection, Select, cast, literal_column, select
 from sqlalchemy.dialects.postgresql import TSQUERY
 
 from trivium.safe_text import sanitise
@@ -26,8 +26,8 @@ __all__ = ["COUNTED", "Excerpt", "Found", "Hit", "Piece", "search"]
 COUNTED: Final = 50
 """Attempts that have the words are counted up to here."""
 
-NEWEST: Final = 1 / 64
-"""Share of all attempts, the newest ones, in which PostgreSQL looks first."""
+NEWEST: Final = 16_000
+"""Attempts, the newest ones, among which PostgreSQL looks first."""
 
 QUERY_CHARACTERS: Final = 10_000
 READ_AT_ONCE: Final = 40
@@ -207,18 +207,21 @@ class _Numbers:
             query = query.where(key < before)
         if self._connection.dialect.name == "sqlite":
             return list(self._connection.execute(query.order_by(key.desc())).scalars())
-        ends = select(func.coalesce(func.min(key), 0), func.coalesce(func.max(key), 0))
-        first, last = self._range or self._connection.execute(ends).one()
-        last = last if before is None else min(last, before)
-        share = NEWEST
+        scope = select(key) if self._range is None else select(key).where(key.between(*self._range))
+        scope = (scope if before is None else scope.where(key < before)).order_by(key.desc()).limit(1)
+        last = self._connection.execute(scope).scalar()
+        low = self._connection.execute(scope.offset(NEWEST)).scalar()
+        first, order = 0 if self._range is None else self._range[0], key
+        if last is None:
+            return []
         while True:
-            # Words that few of the newest have are looked up; an index of the order would lead through all.
-            order = key if share == NEWEST else key + 0
-            newest = query.where(key >= last - int((last - first) * share)).order_by(order.desc())
-            found = list(self._connection.execute(newest).scalars())
-            if len(found) == limit or share == 1:
+            low = first if low is None else max(first, low)
+            found = list(self._connection.execute(query.where(key >= low).order_by(order.desc())).scalars())
+            if len(found) == limit or low == first:
                 return found
-            share = min(1, share * max(4, 1.5 * limit / (len(found) or 1)))
+            low = last - int((last - low) * max(4, 1.5 * limit / (len(found) or 1)))
+            # Words that few of the newest have are looked up; an index of the order would lead through all.
+            order = key + 0
 
     def query(self, dialect: str) -> tuple[Select[Any], Any]:
         """The query of the numbers, and the column that holds them."""
