@@ -1,6 +1,7 @@
 """Made-up runs to draw."""
 
 import random
+from collections.abc import Iterable
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.metrics.evaluation import Composite, composite
@@ -229,6 +230,12 @@ def _scores(rng: random.Random, *, referenced: bool, error: str | None) -> dict[
 
 def views(count: int = 24) -> list[EvaluationView]:
     return [view(number) for number in range(count)]
+
+
+def worst_first(views: Iterable[EvaluationView]) -> list[EvaluationView]:
+    """The order in which a store gives them."""
+    ranks = ["error", "failed", "undecided", "passed"]
+    return sorted(views, key=lambda view: (ranks.index(view.verdict), view.composite.value))
 
 
 def _beside(people: list[float], run: float) -> HumanFigure:

@@ -68,18 +68,22 @@ def test_an_outline_is_the_evaluation_without_details(any_url):
 
 def test_views_join_case_attempt_and_evaluation_worst_first(any_url):
     with Store(any_url) as store:
-        run = new_run(store, count=4)
-        values = [0.5, None, 0.1, 0.9]
+        verdicts = [True, False, False, None, False, None, True]
+        values = [0.0, 0.5, None, 0.4, 0.1, 0.2, 0.9]
+        run = new_run(store, count=len(values))
         store.save(
             run,
-            attempts=[attempt(i, output=f"o{i}") for i in range(4)],
-            evaluations=[evaluation(i, value=value) for i, value in enumerate(values)],
+            attempts=[attempt(i, output=f"o{i}") for i in range(len(values))],
+            evaluations=[
+                evaluation(i, value=value, passed=verdict)
+                for i, (value, verdict) in enumerate(zip(values, verdicts, strict=True))
+            ],
         )
         seen = [
             (case.id, one.output, scored.composite.value)
             for case, one, scored in store.views(run, worst_first=True)
         ]
-        assert seen == [("c2", "o2", 0.1), ("c0", "o0", 0.5), ("c3", "o3", 0.9), ("c1", "o1", None)]
+        assert seen == [(f"c{i}", f"o{i}", values[i]) for i in (4, 1, 2, 5, 3, 0, 6)]
 
 
 def test_a_case_of_one_attempt_alone_goes_before_the_suites(any_url):

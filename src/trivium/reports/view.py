@@ -1,6 +1,5 @@
-"""An attempt with all data that reports show, and the order of attempts in reports."""
+"""An attempt with all data that reports show."""
 
-import math
 from collections.abc import Iterator
 from hashlib import blake2b
 
@@ -75,17 +74,6 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
         return success.reason if success is not None else None
 
 
-def worst_first(view: EvaluationView) -> tuple[int, float, str, int]:
-    """Sort key: failed attempts first, then those that did not pass, each by ascending composite."""
-    value = view.composite.value
-    return (
-        list(VERDICTS).index(view.verdict),
-        math.inf if value is None else value,
-        view.case.id,
-        view.attempt.repeat,
-    )
-
-
 def anchor(case: str, repeat: int) -> str:
     """The anchor of an attempt on the page of its run."""
     identity = f"{repeat} {case}".encode(errors="surrogatepass")
@@ -116,6 +104,6 @@ def view_of(
 
 
 def views_of(run: Run, *, worst_first: bool = False) -> Iterator[EvaluationView]:
-    """Yield the attempts of a run, in the order of the suite or from the lowest composite up."""
+    """Yield the attempts of a run, in the order of the suite or the worst first."""
     for row in run.store.views(run.record, worst_first=worst_first):
         yield view_of(row, run.record.settings)

@@ -492,7 +492,8 @@ class Store:
 
         Args:
             run: The run.
-            worst_first: From the lowest composite up, those without one last; otherwise in suite order.
+            worst_first: Those that failed, the undecided ones, those that passed, each from the lowest
+                composite up, those without one last; otherwise in suite order.
             positions: Only the cases at these positions of the suite, at most a few hundred.
         """
         case, attempt, scored = tables.cases, tables.attempts, tables.evaluations
@@ -514,7 +515,8 @@ class Store:
             query = query.where(scored.c.position.in_(positions))
         order: list[Any] = [scored.c.position, scored.c.repeat]
         if worst_first:
-            order = [scored.c.composite.is_(None), scored.c.composite, *order]
+            verdict = [scored.c.passed.is_not(False), scored.c.passed.is_(True)]
+            order = [*verdict, scored.c.composite.is_(None), scored.c.composite, *order]
         found = self._stream(query.order_by(*order))
         rows = (((case_body, body), attempt_body) for case_body, attempt_body, body in found)
         attempts = self._bodies.read(_attempts_run(run), "attempt", rows)

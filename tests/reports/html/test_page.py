@@ -17,7 +17,6 @@ from trivium.errors import InputError, MissingExtra
 from trivium.reports.html.case import case_context
 from trivium.reports.html.page import IN_THE_OPEN, environment, write_html
 from trivium.reports.summary import metrics_table
-from trivium.reports.view import worst_first
 from trivium.runs.summary import AgentTotals
 from trivium.store.records import Provenance
 
@@ -36,8 +35,8 @@ parsed = lru_cache(maxsize=2)(Page)
 
 
 def written(path, summary=None, views=None, **options):
-    views = samples.views() if views is None else views
-    write_html(path, summary or samples.summary(views), views, **options)
+    summary = summary or samples.summary(views)
+    write_html(path, summary, samples.worst_first(samples.views()) if views is None else views, **options)
     return path.read_text("utf-8")
 
 
@@ -247,16 +246,13 @@ def test_all_attempts_are_shown_worst_first(calm):
 
 
 def test_every_attempt_is_in_the_file_and_the_worst_can_be_read_without_a_script(tmp_path):
-    views = samples.views(40)
-    page = Page(written(tmp_path / "r.html", views=views[::-1]))
+    views = samples.worst_first(samples.views(40))
+    page = Page(written(tmp_path / "r.html", views=views))
     names = page.index["names"]
-    assert sorted(names) == sorted(f"{v.case.id} #{v.attempt.repeat}".removesuffix(" #0") for v in views)
+    assert names == [f"{v.case.id} #{v.attempt.repeat}".removesuffix(" #0") for v in views]
     in_the_open = [int(found["data-number"]) for found in page.all("details", class_="attempt")]
-    worst = sorted(views, key=worst_first)
-    assert [names[number] for number in in_the_open] == attempts(page)
-    assert attempts(page) == [
-        f"{view.case.id} #{view.attempt.repeat}".removesuffix(" #0") for view in worst[:IN_THE_OPEN]
-    ]
+    assert in_the_open == list(range(IN_THE_OPEN))
+    assert attempts(page) == names[:IN_THE_OPEN]
     assert sorted([*in_the_open, *page.packed_attempts]) == list(range(40))
     for number, html in page.packed_attempts.items():
         assert f'data-number="{number}"' in html
@@ -282,7 +278,7 @@ def test_the_index_has_what_is_found_and_ordered(tmp_path):
 def test_judgements_and_traces_are_those_of_the_worst_that_were_asked_for(tmp_path, shown):
     views = samples.views(12)
     page = Page(written(tmp_path / "r.html", views=views, cases_shown=shown))
-    worst = sorted(views, key=worst_first)[:shown]
+    worst = views[:shown]
     assert len(page.all("svg", class_="timeline")) == sum(view.attempt.trace is not None for view in worst)
     traced = [view for view in views if view.attempt.trace is not None and view not in worst]
     lacking = [html for html in page.packed_attempts.values() if "trivium show --cases N" in html]

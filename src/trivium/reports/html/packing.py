@@ -41,36 +41,7 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Packer:
-    """Collects the HTML of attempts with their numbers and writes it as compressed parts to a file.
-
-    Args:
-        spool: Where the parts are written.
-    """
-
-    def __init__(self, spool: IO[bytes]) -> None:
-        self._spool = spool
-        self._pieces: list[str] = []
-        self._numbers: list[int] = []
-        self._size = 0
-
-    def add(self, number: int, html: str) -> None:
-        """Add an attempt, which is one element."""
-        self._pieces.append(html)
-        self._numbers.append(number)
-        self._size += len(html)
-        if len(self._pieces) >= PART_ATTEMPTS or self._size >= PART_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what was collected."""
-        if self._pieces:
-            numbers = " ".join(map(str, self._numbers))
-            self._spool.write(_part("attempts", "".join(self._pieces), numbers=numbers))
-        self._pieces, self._numbers, self._size = [], [], 0
-
-
-class Index:
-    """Collects the index and writes it as compressed parts to a file.
+    """Collects the index and the HTML of attempts, and writes them as compressed parts to a file.
 
     Args:
         spool: Where the parts are written.
@@ -79,21 +50,40 @@ class Index:
     def __init__(self, spool: IO[bytes]) -> None:
         self._spool = spool
         self._entries: list[IndexEntry] = []
+        self._pieces: dict[int, str] = {}
         self.total = 0
 
-    def add(self, entry: IndexEntry) -> int:
-        """Add an attempt; its number is returned."""
+    def add(self, entry: IndexEntry, html: str) -> None:
+        """Add the next attempt.
+
+        Args:
+            entry: What finding and ordering need of it.
+            html: One element, or an empty text if the page has it outside the parts.
+        """
         self._entries.append(entry)
-        self.total += 1
         if len(self._entries) >= INDEX_ATTEMPTS:
-            self.flush()
-        return self.total - 1
+            self._write_index()
+        if html:
+            self._pieces[self.total] = html
+        if len(self._pieces) >= PART_ATTEMPTS or sum(map(len, self._pieces.values())) >= PART_BYTES:
+            self._write_attempts()
+        self.total += 1
 
     def flush(self) -> None:
         """Write what was collected."""
         if self._entries:
-            self._spool.write(_part("index", json.dumps(_columns(self._entries), separators=(",", ":"))))
+            self._write_index()
+        if self._pieces:
+            self._write_attempts()
+
+    def _write_index(self) -> None:
+        self._spool.write(_part("index", json.dumps(_columns(self._entries), separators=(",", ":"))))
         self._entries = []
+
+    def _write_attempts(self) -> None:
+        numbers = " ".join(map(str, self._pieces))
+        self._spool.write(_part("attempts", "".join(self._pieces.values()), numbers=numbers))
+        self._pieces = {}
 
 
 def _columns(entries: Sequence[IndexEntry]) -> dict[str, Any]:
