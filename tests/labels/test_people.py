@@ -3,12 +3,13 @@
 import pytest
 
 from trivium.cli.labels.label import person
-from trivium.cli.labels.tables import progress_text, queues_table
+from trivium.cli.labels.tables import progress_text, queues_shown
 from trivium.display import as_text
 from trivium.errors import InputError
 from trivium.labels.files import import_labels
 from trivium.labels.people import shown_names, token_id, typed_name
 from trivium.labels.progress import progress_of
+from trivium.reports.document.terminal import Printed
 from trivium.store.audit import audit_log
 from trivium.store.tokens import Token
 
@@ -49,7 +50,7 @@ def test_names_with_brackets_are_printed_as_they_are(queues, run):
     queues.answer(queue.id, task.place, "[bold]x[/]", "label", 1.0)
     progress = progress_of(queues, queue.id)
     assert "  [bold]x[/]: 1" in progress_text(progress)
-    assert queue.id in as_text(queues_table([progress]), width=120, colour=False)
+    assert queue.id in as_text(Printed(queues_shown([progress])), width=120, colour=False)
 
 
 def test_an_import_is_logged_as_done_by_who_imported(store, run, tmp_path):

@@ -14,7 +14,7 @@ from click.shell_completion import get_completion_class
 
 from trivium.cli import options
 from trivium.cli.options import Choice
-from trivium.cli.output import print_json, write_report
+from trivium.cli.output import print_answer, write_report
 from trivium.errors import EncoderUnavailable, TriviumError
 from trivium.values import JsonObject, json_document
 
@@ -76,14 +76,16 @@ def doctor(encoder: str | None, empty_cache: bool, store: str, as_json: bool) ->
         return
     findings = [_trivium(), *map(_extra, EXTRAS), *map(_judge, JUDGES), _encoder(encoder), *_store(store)]
     findings += _worlds()
-    if as_json:
-        print_json(findings)
-        return
+    print_answer(findings, _lines, as_json=as_json)
+
+
+def _lines(findings: list[Finding]) -> str:
     width = max(len(finding.what) for finding in findings)
+    lines = []
     for finding in findings:
-        click.echo(f"{'✓' if finding.ok else '–'} {finding.what:<{width}}  {finding.found}")
-        if finding.to_do:
-            click.echo(f"  {'':<{width}}  → {finding.to_do}")
+        lines.append(f"{'✓' if finding.ok else '–'} {finding.what:<{width}}  {finding.found}")
+        lines += [f"  {'':<{width}}  → {finding.to_do}"] if finding.to_do else []
+    return "\n".join(lines)
 
 
 def _trivium() -> Finding:

@@ -53,14 +53,14 @@ def print_json(value: Any) -> None:
     click.echo(json_document(value), nl=False)
 
 
-def print_answer(
-    value: Any, shown: "Callable[[Any], Iterator[Block] | RenderableType]", *, as_json: bool
-) -> None:
-    """Print a record: with ``--json`` as one document, else as the blocks or the text that describe it."""
+def print_answer(value: Any, shown: "Callable[[Any], Iterator[Block] | str]", *, as_json: bool) -> None:
+    """Print a record: with ``--json`` as one document, else as the blocks or the lines that describe it."""
     if as_json:
         print_json(value)
+    elif isinstance(said := shown(value), str):
+        click.echo(said)
     else:
-        show(shown(value))
+        show(said)
 
 
 def stored_summary(run: "Run") -> "Summary":

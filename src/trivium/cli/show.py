@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from trivium.cli import options
-from trivium.cli.output import Presentation, exit_code, present, print_answer, print_json
+from trivium.cli.output import Presentation, exit_code, present, print_answer
 from trivium.keywords import taken
 from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, metric_class, usable_metrics
 
@@ -122,11 +122,8 @@ def show_metrics(*, as_json: bool) -> int:
         what = (cls.__doc__ or "").strip().splitlines()[0]
         default = name not in OFF_BY_DEFAULT and (cls.tier != "judge" or name == PLANNING)
         rows.append({"metric": name, "tier": cls.tier, "default": default, "what": what})
-    if as_json:
-        print_json(rows)
-        return 0
     width = max(len(str(row["metric"])) for row in rows)
-    for row in rows:
-        off = "" if row["default"] else " (off unless named)"
-        click.echo(f"{row['metric']:<{width}}  {row['tier']:<6} {row['what']}{off}")
+    off = {True: "", False: " (off unless named)"}
+    lines = [f"{r['metric']:<{width}}  {r['tier']:<6} {r['what']}{off[bool(r['default'])]}" for r in rows]
+    print_answer(rows, lambda _: "\n".join(lines), as_json=as_json)
     return 0

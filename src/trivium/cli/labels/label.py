@@ -12,8 +12,7 @@ import click
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
 from trivium.cli.options import Choice, option, user_name
-from trivium.cli.output import print_answer, print_json
-from trivium.cli.output import show as print_table
+from trivium.cli.output import print_answer
 from trivium.errors import InputError
 from trivium.keywords import taken
 
@@ -199,10 +198,8 @@ def queue(run: str | None, **given: Any) -> int:
     """
     with opened(given["store"]) as queues:
         made = _new_queue(queues, run, given, by=person(given["by"]))
-    if given["as_json"]:
-        print_json(made)
-    else:
-        click.echo(made.id)
+    print_answer(made, lambda _: made.id, as_json=given["as_json"])
+    if not given["as_json"]:
         command = f"trivium label --queue {made.id} --labeller NAME"
         click.echo(f"{made.population:,} items; each person: {command}, or Labels in trivium view", err=True)
     return 0
@@ -229,19 +226,12 @@ def _new_queue(queues: "LabelQueues", run: str | None, given: dict[str, Any], *,
 @options.as_json
 def list_queues(*, dimension: str | None, store: str, as_json: bool) -> None:
     """List the queues, newest first."""
+    from trivium.cli.labels.tables import queues_shown
     from trivium.labels.progress import progress_of
 
     with opened(store) as queues:
         found = [progress_of(queues, each.id) for each in queues.all(dimension=dimension, limit=50)]
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        click.echo("no queue yet: trivium label RUN --dimension D")
-        return
-    from trivium.cli.labels.tables import queues_table
-
-    print_table(iter([queues_table(found)]))
+    print_answer(found, queues_shown, as_json=as_json)
 
 
 @options.command("trivium label show labels-1f2e3d4c")
@@ -322,8 +312,5 @@ def import_(run: str, labels: Path, *, by: str | None, store: str, as_json: bool
     with opened(store) as queues:
         record = queues.store.run(run)
         done = import_labels(queues.store, record, labels, by=person(by), now=time.time())
-    if as_json:
-        print_json(done)
-        return
     known = f"; {done.known:,} were there already" if done.known else ""
-    click.echo(f"{done.stored:,} labels imported{known}")
+    print_answer(done, lambda _: f"{done.stored:,} labels imported{known}", as_json=as_json)

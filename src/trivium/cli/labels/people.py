@@ -10,12 +10,15 @@ from trivium.cli import options
 from trivium.cli.labels.label import by as labeller
 from trivium.cli.labels.label import newest, opened, person
 from trivium.cli.options import option
-from trivium.cli.output import print_json, show
+from trivium.cli.output import print_answer
 from trivium.safe_text import one_line, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trivium.labels.agreement import Disagreement, PeopleAgreement
-    from trivium.reports.document.blocks import Table
+    from trivium.labels.drift import CertificateCheck
+    from trivium.reports.document.blocks import Block
 
 EXPIRED = 1
 """Exit code of a certificate that no longer holds."""
@@ -42,25 +45,38 @@ def agree(*, queue: str | None, label_step: float, store: str, as_json: bool) ->
         chosen = queue or newest(queues)
         found = agreement_of(queues, chosen, step=label_step)
         apart = disagreements_of(queues, chosen)
-    if as_json:
-        print_json({**msgspec.to_builtins(found), "disagreements": apart})
-        return
-    _print_agreement(found)
-    if apart:
-        click.echo()
-        show(iter([_table(apart[:LISTED])]))
-        if len(apart) > LISTED:
-            click.echo(f"… and {len(apart) - LISTED:,} more: --json lists all")
+    document = msgspec.to_builtins(found) | {"disagreements": apart}
+    print_answer(document, lambda _: _agreement(found, apart), as_json=as_json)
 
 
-def _print_agreement(found: "PeopleAgreement") -> None:
+def _agreement(found: "PeopleAgreement", apart: "list[Disagreement]") -> "Iterator[Block]":
+    from trivium.labels.people import shown_names
+    from trivium.reports.document.blocks import Paragraph, table_of
+
+    yield Paragraph(tuple(_figures(found)))
+    names = shown_names([by for each in apart for by in (*each.values, each.by or "")])
+    rows = []
+    for each in apart[:LISTED]:
+        given = ", ".join(
+            f"{one_line(names[by], at_most=40)} {'cannot tell' if value is None else format(value, 'g')}"
+            for by, value in each.values.items()
+        )
+        decided = "" if each.decided is None else f"{each.decided:g} by {names[each.by or '']}"
+        rows.append((str(each.place), one_line(each.case, at_most=40), given, decided))
+    heads = ("place", "case", "labels", "decided")
+    more = f"… and {len(apart) - LISTED:,} more: --json lists all" if len(apart) > LISTED else ""
+    if rows:
+        yield table_of(heads, ("interval", "name", "text", "text"), rows, notes=(more,))
+
+
+def _figures(found: "PeopleAgreement") -> "Iterator[str]":
     from trivium.labels.people import shown_names
 
     if found.exact is None:
-        click.echo(f"No figures: {found.reason}")
+        yield f"No figures: {found.reason}"
         return
     alpha = "undefined" if found.alpha is None else f"{found.alpha:.2f}"
-    click.echo(
+    yield (
         f"{found.people:,} people gave the same label in {100 * found.exact:.0f} % of the pairs on "
         f"{found.items:,} items; Krippendorff's α {alpha}"
     )
@@ -68,34 +84,13 @@ def _print_agreement(found: "PeopleAgreement") -> None:
     for pair in found.pairs:
         first, second = (one_line(names[by], at_most=40) for by in pair.people)
         exact, kappa = pair.agreement.figures["exact"], pair.agreement.figures["kappa_quadratic"]
-        within = (
-            ""
-            if exact.interval is None
-            else f" [{100 * exact.interval.low:.0f}, {100 * exact.interval.high:.0f}]"
-        )
+        ends = exact.interval
+        within = "" if ends is None else f" [{100 * ends.low:.0f}, {100 * ends.high:.0f}]"
         weighted = "undefined" if kappa.value is None else f"{kappa.value:.2f}"
         share = "none" if exact.value is None else f"{100 * exact.value:.0f} %"
-        click.echo(f"  {first} and {second}: {share}{within} of {pair.agreement.n:,}, quadratic κ {weighted}")
+        yield f"  {first} and {second}: {share}{within} of {pair.agreement.n:,}, quadratic κ {weighted}"
     if found.open:
-        click.echo(
-            f"{found.open:,} items wait for a decision: trivium label adjudicate {found.queue} PLACE VALUE"
-        )
-
-
-def _table(apart: "list[Disagreement]") -> "Table":
-    from trivium.labels.people import shown_names
-    from trivium.reports.document.blocks import table_of
-
-    rows = []
-    names = shown_names([by for each in apart for by in (*each.values, each.by or "")])
-    for each in apart:
-        given = ", ".join(
-            f"{one_line(names[by], at_most=40)} {'cannot tell' if value is None else format(value, 'g')}"
-            for by, value in each.values.items()
-        )
-        decided = "" if each.decided is None else f"{each.decided:g} by {names[each.by or '']}"
-        rows.append((str(each.place), one_line(each.case, at_most=40), given, decided))
-    return table_of(("place", "case", "labels", "decided"), ("interval", "name", "text", "text"), rows)
+        yield f"{found.open:,} items wait for a decision: trivium label adjudicate {found.queue} PLACE VALUE"
 
 
 @options.command('trivium label adjudicate labels-1f2e3d4c 12 0.75 --note "quotes the law"')
@@ -127,19 +122,16 @@ def check(*, certificate: Path, run: str | None, store: str, as_json: bool) -> i
 
     with opened(store) as queues:
         found = check_certificate(queues.store, certificate, queues.store.run(run))
-    if as_json:
-        print_json(found)
-        return EXPIRED if found.expired else 0
-    if found.expired:
-        click.echo(f"The certificate has expired for run {found.run}:")
-        for why in found.expired:
-            click.echo(f"  {visible(why)}")
-    else:
-        click.echo(f"Nothing speaks against the certificate for run {found.run}.")
-    click.echo(
-        f"It accepts {found.accepted:,} of {found.judgements:,} judgements of {visible(found.dimension)}."
-    )
-    click.echo(f"People labelled {found.labelled:,} of the accepted ones; {found.wrong:,} are wrong.")
-    for note in found.notes:
-        click.echo(f"  {visible(note)}")
+    print_answer(found, _checked, as_json=as_json)
     return EXPIRED if found.expired else 0
+
+
+def _checked(found: "CertificateCheck") -> str:
+    lines = [f"Nothing speaks against the certificate for run {found.run}."]
+    if found.expired:
+        lines = [f"The certificate has expired for run {found.run}:"]
+        lines += [f"  {visible(why)}" for why in found.expired]
+    of = f"{found.judgements:,} judgements of {visible(found.dimension)}"
+    lines.append(f"It accepts {found.accepted:,} of {of}.")
+    lines.append(f"People labelled {found.labelled:,} of the accepted ones; {found.wrong:,} are wrong.")
+    return "\n".join([*lines, *(f"  {visible(note)}" for note in found.notes)])

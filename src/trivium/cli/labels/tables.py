@@ -7,16 +7,18 @@ from trivium.safe_text import visible
 
 if TYPE_CHECKING:
     from trivium.labels.progress import Progress
-    from trivium.reports.document.blocks import Table
+    from trivium.reports.document.blocks import Block
 
 
 CROWDED = "items with more answers than people were asked for, taken by an older version, all of which count"
 
 
-def queues_table(found: "Sequence[Progress]") -> "Table":
+def queues_shown(found: "Sequence[Progress]") -> "Iterator[Block] | str":
     """A table of queues."""
     from trivium.reports.document.blocks import table_of
 
+    if not found:
+        return "no queue yet: trivium label RUN --dimension D"
     rows = []
     for each in found:
         queue, mean = each.queue, each.estimate
@@ -27,7 +29,7 @@ def queues_table(found: "Sequence[Progress]") -> "Table":
         name = queue.id + ("" if each.state == "open" else f" ({each.state})")
         rows.append((name, queue.dimension, queue.run or queue.monitor or "", *counts, value, ends))
     heads = ("queue", "dimension", "of", "items", "done", "mean", "95 %")
-    return table_of(heads, ("interval", "text", "text"), rows)
+    return iter([table_of(heads, ("interval", "text", "text"), rows)])
 
 
 def progress_text(progress: "Progress") -> str:

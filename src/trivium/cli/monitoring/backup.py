@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trivium.cli import options
-from trivium.cli.output import print_json
+from trivium.cli.output import print_answer
 from trivium.safe_text import visible
 
 if TYPE_CHECKING:
@@ -86,10 +86,7 @@ def _warn_of_tokens(store: str) -> None:
 def _print(made: "Backup", sentence: str, *, as_json: bool) -> None:
     from trivium.reports.wording import counted
 
-    if as_json:
-        print_json(made)
-        return
     rows = sum(made.rows.values())
-    click.echo(f"{sentence}: {counted(rows, 'row')}, {made.bytes / 1e6:,.1f} MB")
-    for table, number in made.rows.items():
-        click.echo(f"  {table:<16} {number:>12,}")
+    lines = [f"{sentence}: {counted(rows, 'row')}, {made.bytes / 1e6:,.1f} MB"]
+    lines += [f"  {table:<16} {number:>12,}" for table, number in made.rows.items()]
+    print_answer(made, lambda _: "\n".join(lines), as_json=as_json)

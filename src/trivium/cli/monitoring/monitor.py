@@ -8,11 +8,12 @@ import msgspec
 
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
-from trivium.cli.output import print_answer, print_json, show
+from trivium.cli.output import print_answer, show
 from trivium.errors import InputError, StoreError, suggest
 from trivium.safe_text import one_line
 
 if TYPE_CHECKING:
+    from trivium.monitor.reasons import TraceReason
     from trivium.monitor.status import MonitorStatus
     from trivium.store.store import Store
 
@@ -56,7 +57,7 @@ def status(monitor: str | None, *, store: str, as_json: bool) -> None:
 
     with _opened(store) as opened:
         found = _statuses(opened, monitor)
-    print_answer(found, lambda each: all_of(each, rows=MOST_ROWS), as_json=as_json)
+    print_answer(found, lambda _: all_of(found, rows=MOST_ROWS), as_json=as_json)
     if any(each.alerts for each in found):
         raise click.exceptions.Exit(GATE_FAILED)
 
@@ -164,19 +165,16 @@ def alerts(
         names = monitors_of(opened) if monitor is None else _names(opened, monitor)
         found = alerts_of(opened, monitor, firing=not every, limit=last)
         watched = any(watched_of(state_of(opened, name, STATE)).looked for name in names)
-    if as_json:
-        print_json(found)
-    elif not found:
-        lost = "" if watched else ": nobody watches yet (trivium serve SUITE, on this store, does)"
-        click.echo(("no alert" if every else "no alert is firing") + lost)
-    else:
-        show(
-            block
-            for each in found
-            for block in describe_message(
-                msgspec.convert(each.body, Message), state=each.state, resolved=each.resolved
-            )
+    lost = "" if watched else ": nobody watches yet (trivium serve SUITE, on this store, does)"
+    shown = (
+        block
+        for each in found
+        for block in describe_message(
+            msgspec.convert(each.body, Message), state=each.state, resolved=each.resolved
         )
+    )
+    nothing = ("no alert" if every else "no alert is firing") + lost
+    print_answer(found, lambda _: shown if found else nothing, as_json=as_json)
     if any(each.state == "firing" for each in found):
         raise click.exceptions.Exit(GATE_FAILED)
 
@@ -232,11 +230,8 @@ def mark(
         (name,) = _names(opened, monitor)
         kind = "reset" if reset else "deployment"
         made = add_mark(opened, name, now=time.time(), kind=kind, version=deployed, note=note)
-    if as_json:
-        print_json(made)
-        return
     what = " ".join(part for part in (kind, deployed) if part)
-    click.echo(f"{name}: {what} recorded at {moment(made.time)}")
+    print_answer(made, lambda _: f"{name}: {what} recorded at {moment(made.time)}", as_json=as_json)
 
 
 @options.command("trivium monitor why 4bf92f3577b34da6a3ce929d0e0e4736")
@@ -252,15 +247,15 @@ def why(trace: str, *, store: str, as_json: bool) -> None:
 
     with _opened(store) as opened:
         found = reasons(opened, trace.strip(), now=time.time())
-    if as_json:
-        print_json(found)
-    else:
-        for each in found:
-            about = f"{one_line(each.monitor)}: " if each.monitor else ""
-            run = f" (trivium show {each.run})" if each.run else ""
-            click.echo(f"{about}{one_line(each.sentence, at_most=1000)}{run}")
+    print_answer(found, lambda _: "\n".join(map(_sentence, found)), as_json=as_json)
     if not any(each.state == "scored" for each in found):
         raise click.exceptions.Exit(GATE_FAILED)
+
+
+def _sentence(reason: "TraceReason") -> str:
+    about = f"{one_line(reason.monitor)}: " if reason.monitor else ""
+    run = f" (trivium show {reason.run})" if reason.run else ""
+    return f"{about}{one_line(reason.sentence, at_most=1000)}{run}"
 
 
 @options.command(

@@ -13,9 +13,10 @@ import msgspec
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
 from trivium.cli.options import user_name
-from trivium.cli.output import print_json, show
+from trivium.cli.output import print_answer
 
 if TYPE_CHECKING:
+    from trivium.reports.document.blocks import Block
     from trivium.store.tokens import Scope, Token, Tokens
 
 DAY = 86_400.0
@@ -69,20 +70,20 @@ def list_tokens(*, store: str, as_json: bool) -> None:
     now = time.time()
     with _opened(store) as tokens:
         found = tokens.all()
-    if as_json:
-        print_json([_record(each, now) for each in found])
-        return
-    if not found:
-        click.echo("no token yet: trivium token create NAME --scope ingest")
-        return
+    print_answer([_record(each, now) for each in found], lambda _: _shown(found, now), as_json=as_json)
+
+
+def _shown(tokens: "list[Token]", now: float) -> "Iterator[Block] | str":
     from trivium.reports.document.blocks import table_of
 
+    if not tokens:
+        return "no token yet: trivium token create NAME --scope ingest"
     rows = [
         (each.id, each.name, " ".join(each.scopes), each.state(now), _day(each.expires), _day(each.used))
-        for each in found
+        for each in tokens
     ]
     heads = ("id", "name", "scopes", "state", "expires (UTC)", "last used")
-    show(iter([table_of(heads, ("interval", "name", "text", "interval", "interval", "interval"), rows)]))
+    return iter([table_of(heads, ("interval", "name", "text", "interval", "interval", "interval"), rows)])
 
 
 @options.command("trivium token rotate support-bot --grace-hours 24")
@@ -112,10 +113,8 @@ def revoke(wanted: str, *, store: str, as_json: bool) -> None:
     now = time.time()
     with _opened(store) as tokens:
         ended = tokens.revoke(wanted, now=now, actor=_user())
-    if as_json:
-        print_json(_record(ended, now))
-        return
-    click.echo(f'{ended.id}: the token "{ended.name}" is revoked; servers refuse it within 5 seconds')
+    said = f'{ended.id}: the token "{ended.name}" is revoked; servers refuse it within 5 seconds'
+    print_answer(_record(ended, now), lambda _: said, as_json=as_json)
 
 
 @contextmanager
@@ -134,16 +133,13 @@ def _user() -> str:
 
 
 def _show_secret(made: "Token", secret: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(_record(made, made.created) | {"token": secret})
-        return
-    # Only the token is on standard output: it can be piped into a secret store.
-    click.echo(
-        f'{made.id}: "{made.name}" may {", ".join(made.scopes)}; expires: {_day(made.expires)}. '
-        "Keep it now, it is not shown again:",
-        err=True,
-    )
-    click.echo(secret)
+    if not as_json:  # only the token is on standard output: it can be piped into a secret store
+        click.echo(
+            f'{made.id}: "{made.name}" may {", ".join(made.scopes)}; expires: {_day(made.expires)}. '
+            "Keep it now, it is not shown again:",
+            err=True,
+        )
+    print_answer(_record(made, made.created) | {"token": secret}, lambda _: secret, as_json=as_json)
 
 
 def _record(token_: "Token", now: float) -> dict[str, object]:
