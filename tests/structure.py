@@ -185,53 +185,53 @@ def tasks(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     import trivium as tv
     from tests.judge_server import JudgeServer
     from trivium.cli.main import run_command
-    from trivium.suites.settings import JudgeSettings
-    from trivium.traces.readers.collection import read_trace_file
 
-    cases = [{"id": str(i), "input": "Say a b.", "references": ["a b"]} for i in range(12)]
+    yield 'tv.score("cosine", …)', lambda: tv.score("cosine", output="a cat", references=["a dog"])
+    case = {"id": "1", "input": "Say a b.", "references": ["a b"]}
+    outputs = [{"case": "1", "output": "a b"}]
+    yield "one recorded output", lambda: tv.evaluate([case], outputs=outputs, metrics=["jaccard"])
+    with JudgeServer() as server:
+        os.environ |= {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "sk-loopback"}
+        judge = {"models": ["openai:gpt-4o-mini"]}
+        yield (
+            "one judge request",
+            lambda: tv.evaluate([case], outputs=outputs, metrics=["clarity"], judge=judge),
+        )
+    yield "a span to its score", _span_to_score
     success = {"metric": "jaccard", "at_least": 0.5}
+    cases = [case | {"id": str(number)} for number in range(12)]
     suite = {"name": "s", "metrics": ["jaccard", "success"], "success": success, "cases": cases}
     (folder / "suite.json").write_text(json.dumps(suite))
     (folder / "agent.py").write_text("def answer(question):\n    return 'a b'\n")
     ask = ["run", "suite.json", "--agent", "agent.py:answer", "--quiet"]
-    yield 'tv.score("cosine", …)', lambda: tv.score("cosine", output="a cat", references=["a dog"])
     yield "trivium run", lambda: run_command(ask)
-    with JudgeServer() as server:
-        os.environ |= {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "sk-loopback"}
-        judge = JudgeSettings(models=("openai:gpt-4o-mini",))
-        yield "one judge request", lambda: tv.score("clarity", output="a b", input="Say a b.", judge=judge)
-    (folder / "trace.json").write_text(json.dumps(OTLP))
-    yield (
-        "OTLP file to score",
-        lambda: tv.score("tool_success", trace=read_trace_file(folder / "trace.json")[0]),
-    )
     run_command(ask)
     yield "compare", lambda: run_command(["compare"])
 
 
-OTLP = {
-    "resourceSpans": [
-        {
-            "scopeSpans": [
-                {
-                    "spans": [
-                        {
-                            "traceId": "4bf92f3577b34da6a3ce929d0e0e4736",
-                            "spanId": "00f067aa0ba902b7",
-                            "name": "search",
-                            "startTimeUnixNano": "1",
-                            "endTimeUnixNano": "2",
-                            "attributes": [
-                                {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
-                                {"key": "gen_ai.tool.name", "value": {"stringValue": "search"}},
-                            ],
-                        }
-                    ]
-                }
-            ]
-        }
-    ]
-}
+def _span_to_score() -> None:
+    """Receive a span as ``trivium serve`` does, complete its trace, score it, and look for an alert."""
+    from litestar.testing import TestClient
+
+    from tests.otlp_requests import BEGAN, SECOND, agent_trace, body
+    from trivium.monitor.monitored import monitored
+    from trivium.store.store import Store
+    from trivium.web.app import create_app
+    from trivium.web.services import Services
+
+    now = [BEGAN / SECOND]
+    with Store("sqlite:///live.db") as store:
+        watched = monitored({"name": "support", "monitor": {"sample_rate": 1.0}})
+        services = Services(store, [watched], clock=lambda: now[0])
+        with TestClient(create_app(services, None), base_url="http://127.0.0.1") as client:
+            headers = {"Content-Type": "application/x-protobuf"}
+            sent = body(agent_trace(bytes(range(16))))
+            assert client.post("/v1/traces", content=sent, headers=headers).status_code == 200
+            now[0] += 3600
+            services.completer.complete(now[0])
+            assert [scorer.score_all(now[0]) for scorer in services.scorers] == [1]
+            services.watcher.look(now[0])
+        services.stop()
 
 
 def print_sizes() -> None:
