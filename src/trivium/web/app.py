@@ -13,7 +13,7 @@ from litestar.types import Receive, Scope, Send
 
 from trivium.errors import InputError, StoreError
 from trivium.web.api import api_routes, openapi_config
-from trivium.web.errors import OTLP_PATHS, RETRY_AFTER, WORDS, ErrorBody, Refused
+from trivium.web.errors import OTLP_PATHS, RETRY_AFTER, STATUSES, Refused
 from trivium.web.health import health_routes
 from trivium.web.metrics import metrics_route
 from trivium.web.otlp import Receiver
@@ -64,9 +64,8 @@ def create_app(
         on_shutdown=[receiver.close],
         middleware=[with_slashes],
     )
-    guard = Guard(app, access or Access(), services.store, clock=clock)
-    site.sign_in, site.sign_out = guard.sign_in, guard.sign_out
-    guard.refuse = partial(answer_refusal, site)
+    refuse = partial(answer_refusal, site)
+    guard = Guard(app, access or Access(), services.store, refuse=refuse, clock=clock)
     counted.append(guard.refusals)
     return guard
 
@@ -76,8 +75,7 @@ def _error(site: Site, request: Request[Any, Any, Any], error: Exception) -> Res
     refusal = _refusal(error)
     if site.is_page(request):
         return site.problem(request, refusal)
-    body = ErrorBody(error=WORDS[refusal.status], message=refusal.message)
-    return Response(body, status_code=refusal.status, headers=refusal.headers)
+    return Response(refusal.body, status_code=refusal.status, headers=refusal.headers)
 
 
 def _refusal(error: Exception) -> Refused:
@@ -89,7 +87,7 @@ def _refusal(error: Exception) -> Refused:
     if isinstance(error, InputError):
         return Refused(400, str(error))
     if isinstance(error, HTTPException) and error.status_code < 500:
-        status = error.status_code if error.status_code in WORDS else 400
+        status = error.status_code if error.status_code in STATUSES else 400
         return Refused(status, _message(error), headers=error.headers or {})
     log.error("a request could not be answered", exc_info=error)
     return Refused(500, "the server has failed: its log says why")

@@ -5,8 +5,8 @@ Every refusal of the JSON interface is ``{"error": WORD, "message": SENTENCE}``.
 (https://opentelemetry.io/docs/specs/otlp/#failures).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 from litestar.openapi.datastructures import ResponseSpec
@@ -21,38 +21,35 @@ OTLP_PATHS: Final = {
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
 
-WORDS: Final = {
-    303: "see_other",
-    400: "bad_request",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    408: "timeout",
-    413: "too_large",
-    415: "unsupported_media_type",
-    429: "too_many_requests",
-    431: "head_too_large",
-    500: "internal",
-    503: "unavailable",
-}
-"""The word of each status that the server answers with."""
 
-_RPC_CODES: Final = {
-    400: 3,
-    401: 16,
-    403: 7,
-    404: 5,
-    405: 12,
-    408: 4,
-    413: 3,
-    415: 3,
-    429: 8,
-    431: 3,
-    500: 13,
-    503: 14,
+class Status(NamedTuple):
+    """Of a status that the server answers with: a word, the code of google.rpc, and what the API says."""
+
+    word: str
+    code: int = 0
+    description: str = ""
+
+
+STATUSES: Final = {
+    303: Status("see_other"),
+    400: Status("bad_request", 3, "A parameter or the body is wrong."),
+    401: Status("unauthorized", 16, "A token is needed, or the token is wrong."),
+    403: Status("forbidden", 7, "The token lacks a scope, or the header Host or Origin is refused."),
+    404: Status("not_found", 5, "There is no such monitor, run, case or queue."),
+    405: Status("method_not_allowed", 12),
+    408: Status("timeout", 4, "The body did not come in time."),
+    413: Status("too_large", 3, "The body is too large."),
+    415: Status("unsupported_media_type", 3, "The body is not called JSON (header Content-Type)."),
+    429: Status(
+        "too_many_requests",
+        8,
+        "The token's quota is used up, or too many wrong tokens came from the address.",
+    ),
+    431: Status("head_too_large", 3, "The head of the request, its address included, is too large."),
+    500: Status("internal", 13),
+    503: Status("unavailable", 14, "The store cannot be used now, or too many requests are worked on."),
 }
-"""Codes of google.rpc for statuses of HTTP (google/rpc/code.proto)."""
+"""By status of HTTP; the codes are those of google/rpc/code.proto."""
 
 _MOST_MESSAGE = 1_000
 """Characters of a message; it may quote what was wrong, of any length."""
@@ -99,8 +96,13 @@ class Refused(Exception):
         self.message = message if len(message) <= _MOST_MESSAGE else f"{message[:_MOST_MESSAGE]} …"
         self.headers = dict(headers or {})
         self.typed = dict(typed or {})
-        self.reason = reason or WORDS[status]
+        self.reason = reason or STATUSES[status].word
         super().__init__(self.message)
+
+    @property
+    def body(self) -> ErrorBody:
+        """The body of the answer in JSON."""
+        return ErrorBody(error=STATUSES[self.status].word, message=self.message)
 
     def answer(self, *, otlp: Literal["protobuf", "json"] | None) -> tuple[bytes, str]:
         """Body and media type of the answer.
@@ -109,8 +111,8 @@ class Refused(Exception):
             otlp: Encoding of the request if it is one of OTLP.
         """
         if otlp is None:
-            return msgspec.json.encode(ErrorBody(error=WORDS[self.status], message=self.message)), JSON
-        code = _RPC_CODES[self.status]
+            return msgspec.json.encode(self.body), JSON
+        code = STATUSES[self.status].code
         if otlp == "json":
             return msgspec.json.encode({"code": code, "message": self.message}), JSON
         text = self.message.encode()
@@ -144,24 +146,9 @@ def _varint(number: int) -> bytes:
     return bytes(parts)
 
 
-_DESCRIPTIONS = {
-    400: "A parameter or the body is wrong.",
-    401: "A token is needed, or the token is wrong.",
-    403: "The token lacks a scope, or the header Host or Origin is refused.",
-    404: "There is no such monitor, run, case or queue.",
-    408: "The body did not come in time.",
-    413: "The body is too large.",
-    415: "The body is not called JSON (header Content-Type).",
-    429: "The token's quota is used up, or too many wrong tokens came from the address.",
-    431: "The head of the request, its address included, is too large.",
-    503: "The store cannot be used now, or too many requests are worked on.",
-}
-
-
 def refusals(*more: int) -> dict[int, ResponseSpec]:
     """The refusals that a route may answer with."""
-    statuses: Sequence[int] = sorted({400, 401, 403, 429, 431, 503, *more})
     return {
-        status: ResponseSpec(ErrorBody, generate_examples=False, description=_DESCRIPTIONS[status])
-        for status in statuses
+        status: ResponseSpec(ErrorBody, generate_examples=False, description=STATUSES[status].description)
+        for status in sorted({400, 401, 403, 429, 431, 503, *more})
     }

@@ -121,18 +121,24 @@ class Guard:
         app: The application.
         access: Who may send requests.
         store: Holds the tokens and the audit log.
+        refuse: Answers a refused request.
         clock: Returns the Unix time.
 
     Attributes:
         refusals: Number of refused requests, by reason.
-        refuse: Answers a refused request; with JSON, unless pages are put in its place.
     """
 
     def __init__(
-        self, app: "ASGIApp", access: Access, store: Store, *, clock: Callable[[], float] = time.time
+        self,
+        app: "ASGIApp",
+        access: Access,
+        store: Store,
+        *,
+        refuse: "Callable[[HTTPScope, Receive, Send, Refused], Awaitable[None]]",
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.refusals: Counter[str] = Counter()
-        self.refuse: Callable[[HTTPScope, Receive, Send, Refused], Awaitable[None]] = _refuse_in_json
+        self._refuse = refuse
         self._app = app
         self._access = access
         self._store = store
@@ -155,7 +161,8 @@ class Guard:
         keep_encoded_slashes(scope)
         name = host_name(header(scope["headers"], b"host"))
         tls = self._access.tls and name not in LOOPBACK_NAMES
-        scope.setdefault("state", {}).update(tls=tls)
+        state = scope.setdefault("state", {})
+        state.update(tls=tls, guard=self)
         sending = _with_headers(send if scope["method"] != "HEAD" else _head_of(send))
         self._active += 1
         try:
@@ -164,12 +171,11 @@ class Guard:
                 _check_media_type(scope)
         except Refused as refusal:
             self.refusals[refusal.reason] += 1
-            scope.setdefault("state", {}).update(actor=address_of(scope), token=None)
+            state.update(actor=address_of(scope), token=None)
             receiving = _within(receive, self._access.body_seconds, scope["path"])
-            await self.refuse(scope, receiving, sending, refusal)
+            await self._refuse(scope, receiving, sending, refusal)
         else:
-            actor = address_of(scope) if token is None else token.actor
-            scope.setdefault("state", {}).update(actor=actor, token=token)
+            state.update(actor=address_of(scope) if token is None else token.actor, token=token)
             if token is not None:
                 receive, sending = self._watched(scope, token, receive, sending)
             if scope["method"] == "HEAD":  # answered like GET, without the body
@@ -217,7 +223,7 @@ class Guard:
             if session and await self._in_thread(self._sessions.token_of, session, now=now) != token.id:
                 return False
             active = await self._active_tokens(now, TOKENS_KNOWN_SECONDS - CHECKED_SECONDS)
-        except (StoreError, Refused):  # what cannot be checked is not let on
+        except Refused:  # what cannot be checked is not let on
             return False
         return any(each.id == token.id and each.state(now) == "active" for each, _ in active)
 
@@ -279,11 +285,7 @@ class Guard:
 
     async def _of_session(self, session: str) -> Token:
         now = self._clock()
-        try:
-            wanted = await self._in_thread(self._sessions.token_of, session, now=now)
-        except StoreError as error:
-            message = f"the login cannot be checked now: {error}"
-            raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
+        wanted = await self._in_thread(self._sessions.token_of, session, now=now)
         for token, _ in await self._active_tokens(now, TOKENS_KNOWN_SECONDS):
             if token.id == wanted and token.state(now) == "active":
                 await self._note_use(token, now)
@@ -327,11 +329,7 @@ class Guard:
     async def _active_tokens(self, now: float, seconds: float) -> list[tuple[Token, str]]:
         """The tokens that could be used at some time within the last seconds."""
         if not 0 <= now - self._known_at < seconds:
-            try:
-                self._known = await self._in_thread(self._tokens.active, now)
-            except StoreError as error:
-                message = f"tokens cannot be checked now: {error}"
-                raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
+            self._known = await self._in_thread(self._tokens.active, now)
             self._known_at = now
         return self._known
 
@@ -341,16 +339,24 @@ class Guard:
             await self._quietly(self._tokens.mark_used, token, now)
 
     async def _in_thread(self, function: Callable[..., T], *args: Any, **keywords: Any) -> T:
-        """Call what reads the store, in threads that no page holds."""
+        """Call what uses the store, in threads that no page holds.
+
+        Raises:
+            Refused: If the store cannot be used now.
+        """
         call = partial(function, *args, **keywords)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except StoreError as error:
+            message = f"the store of tokens cannot be used now: {error}"
+            raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
 
     async def _quietly(self, function: Callable[..., object], *args: Any, **keywords: Any) -> None:
         """Call what a request does not depend on."""
         try:
             await self._in_thread(function, *args, **keywords)
-        except StoreError as error:
-            log.warning("the store cannot be written: %s", error)
+        except Refused as refusal:
+            log.warning("%s", refusal)
 
     def _check_quota(self, token: Token) -> None:
         quota = self._access.requests_a_minute
@@ -406,10 +412,6 @@ async def send_refusal(scope: "HTTPScope", send: "Send", refusal: Refused) -> No
     await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
     body = b"" if scope["method"] == "HEAD" else body
     await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def _refuse_in_json(scope: "HTTPScope", _: "Receive", send: "Send", refusal: Refused) -> None:
-    await send_refusal(scope, send, refusal)
 
 
 def is_http(scope: "Scope") -> "TypeIs[HTTPScope]":

@@ -39,10 +39,9 @@ def routes(site: Site) -> list[Any]:
         form = await request.form()
         check_form(request.scope, form.get("form"))
         following = local_address(str(form.get("next", "")))
-        if site.sign_in is None:
-            raise Refused(503, "nobody can log in before the server has started")
         try:
-            session = await site.sign_in(str(form.get("token", ""))[:500], address_of(request.scope))
+            guard, secret = request.scope["state"]["guard"], str(form.get("token", ""))[:500]
+            session = await guard.sign_in(secret, address_of(request.scope))
         except Refused as problem:
             return page(request, following, problem)
         answer: Response[Any] = Redirect(following, status_code=303)
@@ -55,8 +54,7 @@ def routes(site: Site) -> list[Any]:
         session = cookie_in(request.scope, SESSION)
         if session:  # else there is nothing to end
             check_form(request.scope, form.get("form"))
-        if session and site.sign_out is not None:
-            await site.sign_out(session, address_of(request.scope))
+            await request.scope["state"]["guard"].sign_out(session, address_of(request.scope))
         answer: Response[Any] = Redirect(LOGIN_PATH, status_code=303)
         set_cookie(answer, request, SESSION, "")
         return answer

@@ -10,7 +10,7 @@ import hashlib
 import io
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -165,8 +165,6 @@ class Site:
         self.services = services
         self.store = services.store
         self.clock = services.clock
-        self.sign_in: Callable[[str, str], Awaitable[str]] | None = None
-        self.sign_out: Callable[[str, str], Awaitable[None]] | None = None
 
     @cached_property
     def templates(self) -> "jinja2.Environment":
