@@ -156,16 +156,7 @@ class StoreLost(StoreError):
 
 
 class Overloaded(TriviumError):
-    """The server cannot take more for now; the same request may succeed later.
-
-    Args:
-        what: The reason, in one sentence.
-        retry_after: Seconds after which to try again.
-    """
-
-    def __init__(self, what: str, *, retry_after: float) -> None:
-        self.retry_after = retry_after
-        super().__init__(what)
+    """The server cannot take more for now; the same request may succeed later."""
 
 
 ALIKE = 3

@@ -104,9 +104,8 @@ def test_too_many_waiting_requests_are_refused_for_now(url):
             accepted = [intake.submit(body(agent_trace()), "protobuf")]
             assert traces.writing.wait(60)
             accepted += [intake.submit(body(agent_trace()), "protobuf") for _ in range(2)]
-            with pytest.raises(Overloaded, match="send this again") as refused:
+            with pytest.raises(Overloaded, match="send this again"):
                 intake.submit(body(agent_trace()), "protobuf")
-            assert refused.value.retry_after == 2
             assert intake.waiting[0] == 2
             traces.go.set()
             assert [each.result(60).new for each in accepted] == [3, 3, 3]

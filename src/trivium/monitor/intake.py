@@ -134,10 +134,10 @@ class Intake:
 
     def _check_room(self, size: int) -> None:
         if self._closed:
-            raise Overloaded("the server is stopping: send this again", retry_after=2)
+            raise Overloaded("the server is stopping: send this again")
         full = len(self._waiting) >= self.limits.waiting_requests
         if full or (self._waiting and self._bytes + size > self.limits.waiting_bytes):
-            raise Overloaded("too much waits to be stored: send this again", retry_after=2)
+            raise Overloaded("too much waits to be stored: send this again")
 
     def _enqueue(self, batch: Batch, size: int) -> "Future[Receipt]":
         waiting = _Waiting(batch, size, Future())

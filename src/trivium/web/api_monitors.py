@@ -1,5 +1,6 @@
 """The JSON interface to production: monitors, their samples, alerts and marks, counts, reasons of a trace."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -7,15 +8,15 @@ from litestar import Request, get, post
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import Meta
 
-from trivium.errors import suggest
 from trivium.monitor.reasons import TraceReason, reasons
 from trivium.monitor.status import MonitorStatus, status_of
 from trivium.safe_text import sanitise
 from trivium.store.audit import audit
-from trivium.store.live_alerts import Mark, StoredAlert, add_mark, alerts_of, marks_of, monitors_of
+from trivium.store.live_alerts import Mark, StoredAlert, add_mark, alerts_of, marks_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import Sample, latest_samples
-from trivium.web.errors import Refused, refusals
+from trivium.web.errors import refusals
+from trivium.web.pages.site import monitor_called, monitor_names
 from trivium.web.services import Services
 
 __all__ = ["Before", "Limit", "NewMark", "live_routes"]
@@ -119,19 +120,12 @@ def live_routes(services: Services) -> list[Any]:
 
 def _monitor_routes(services: Services) -> list[Any]:
     """Return the routes of a single monitor."""
-    store, clock = services.store, services.clock
-
-    def known(monitor: str) -> str:
-        names = {*services.monitors, *monitors_of(store)}
-        if monitor not in names:
-            raise Refused(404, f'no monitor is called "{monitor[:100]}".{suggest(monitor[:100], names)}')
-        return monitor
+    store, clock, known = services.store, services.clock, partial(monitor_called, services)
 
     @get("/monitors", sync_to_thread=True, responses=refusals())
     def list_monitors() -> Monitors:
         """Names of the monitors."""
-        scoring = sorted(services.monitors)
-        return Monitors(monitors=tuple(sorted({*scoring, *monitors_of(store)})), scoring=tuple(scoring))
+        return Monitors(monitors=tuple(monitor_names(services)), scoring=tuple(sorted(services.monitors)))
 
     @get("/monitors/{monitor:str}/status", sync_to_thread=True, responses=refusals(404))
     def monitor_status(monitor: MonitorName) -> MonitorStatus:

@@ -9,11 +9,12 @@ with 429.
 
 import asyncio
 import logging
-import math
 import zlib
 from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, Self
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,7 +22,7 @@ from trivium.errors import Overloaded, StoreError, TooLarge, TraceError
 from trivium.monitor.intake import Intake, Receipt
 from trivium.monitor.otlp import Encoding
 from trivium.web.errors import JSON, OTLP_PATHS, PROTOBUF, RETRY_AFTER, Refused, header, media_type
-from trivium.web.security import address_of, send_refusal
+from trivium.web.security import address_of, send_refusal, send_whole
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Receive, Send
@@ -54,7 +55,7 @@ class Receiver:
         self.refusals: Counter[str] = Counter()
         self._intake = intake
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="trivium-decoder")
-        self._memory = _Memory(intake.limits.waiting_bytes)
+        self._receiving = 0
 
     def close(self) -> None:
         """End the threads."""
@@ -72,20 +73,15 @@ class Receiver:
             return
         if rejected:
             log.warning("%s: %s", address_of(scope), message)
-        body = response(rejected, message, encoding)
-        headers = [
-            (b"content-type", (PROTOBUF if encoding == "protobuf" else JSON).encode()),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        media = PROTOBUF if encoding == "protobuf" else JSON
+        await send_whole(send, 200, response(rejected, message, encoding), {"content-type": media})
 
     async def _receive(self, scope: "HTTPScope", receive: "Receive", encoding: Encoding) -> tuple[int, str]:
         """Number of the rejected spans, and what is to be said of the request."""
         signal = OTLP_PATHS[scope["path"]]
         try:
-            with _Share(self._memory) as share:
-                body = await self._body(scope, receive, share)
+            with self._room() as grow:
+                body = await self._body(scope, receive, grow)
                 if signal != "traces":
                     return 0, f"{signal} are accepted and dropped: only traces are stored here"
                 loop = asyncio.get_running_loop()
@@ -96,8 +92,7 @@ class Receiver:
         except TraceError as error:
             raise Refused(400, str(error), reason="unreadable") from None
         except Overloaded as error:
-            headers = {"Retry-After": str(math.ceil(error.retry_after))}
-            raise Refused(503, str(error), headers=headers, reason="overloaded") from None
+            raise Refused(503, str(error), headers=RETRY_AFTER, reason="overloaded") from None
         try:
             # Shielded: the writing thread sets the result, also if nobody waits for it any longer.
             receipt: Receipt = await asyncio.shield(asyncio.wrap_future(writing))
@@ -106,7 +101,25 @@ class Receiver:
             raise Refused(503, message, headers=RETRY_AFTER, reason="store") from None
         return receipt.rejected, receipt.message
 
-    async def _body(self, scope: "HTTPScope", receive: "Receive", share: "_Share") -> bytes:
+    @contextmanager
+    def _room(self) -> Iterator[Callable[[int], None]]:
+        """Memory for the body of a request; what is yielded asks for so many bytes of it in all."""
+        own = 0
+
+        def grow(size: int) -> None:
+            nonlocal own
+            others = self._receiving - own
+            if others and others + size > self._intake.limits.waiting_bytes:
+                message = "too much is being received: send this again"
+                raise Refused(503, message, headers=RETRY_AFTER, reason="overloaded")
+            self._receiving, own = others + size, size
+
+        try:
+            yield grow
+        finally:
+            self._receiving -= own
+
+    async def _body(self, scope: "HTTPScope", receive: "Receive", grow: Callable[[int], None]) -> bytes:
         """The body of a request, decompressed as it comes; it never takes more memory than is allowed."""
         headers, most = list(scope["headers"]), self._intake.limits.request_bytes
         length = header(headers, b"content-length")
@@ -125,45 +138,10 @@ class Receiver:
             body += inflate.add(chunk, most - len(body)) if inflate else chunk
             if len(body) > most or compressed > most:
                 raise _too_large(f"the request has more than {most:,} bytes, decompressed")
-            share.grow(len(body))
+            grow(len(body))
         if inflate is not None:
             inflate.check_end()
         return bytes(body)
-
-
-class _Memory:
-    """Bytes of requests that are being received.
-
-    Args:
-        most: Most of them, unless it is one request.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.used = 0
-
-
-class _Share:
-    """The part of the memory that one request has."""
-
-    def __init__(self, memory: _Memory) -> None:
-        self._memory = memory
-        self._bytes = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._memory.used -= self._bytes
-
-    def grow(self, size: int) -> None:
-        """Have so many bytes."""
-        others = self._memory.used - self._bytes
-        if others and others + size > self._memory.most:
-            message = "too much is being received: send this again"
-            raise Refused(503, message, headers=RETRY_AFTER, reason="overloaded")
-        self._memory.used = others + size
-        self._bytes = size
 
 
 class _Inflater:

@@ -13,7 +13,7 @@ import math
 import re
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -407,10 +407,14 @@ def _check_media_type(scope: "HTTPScope") -> None:
 async def send_refusal(scope: "HTTPScope", send: "Send", refusal: Refused) -> None:
     """Answer a request with a refusal, in the encoding that its path has."""
     body, media = refusal.answer(otlp=otlp_encoding(scope["path"], scope["headers"]))
-    headers = {"content-type": media, "content-length": str(len(body)), **refusal.headers}
-    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
-    body = b"" if scope["method"] == "HEAD" else body
+    await send_whole(send, refusal.status, body, {"content-type": media, **refusal.headers})
+
+
+async def send_whole(send: "Send", status: int, body: bytes, headers: Mapping[str, str]) -> None:
+    """Send an answer with its length."""
+    named = {**headers, "content-length": str(len(body))}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in named.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 

@@ -6,7 +6,8 @@ judges or other people said.
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from litestar import Request, Response, Router, get, post
@@ -17,7 +18,7 @@ from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
 from trivium.labels.progress import certificate_hint, state_of
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LONGEST_NAME, StoredLabel, Task
+from trivium.labels.records import LONGEST_NAME, LabelQueue, StoredLabel, Task
 from trivium.reports.html.judgement import marked
 from trivium.safe_text import sanitise
 from trivium.store.labels import answers_in
@@ -78,39 +79,54 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
 
     @post("/{queue:str}", include_in_schema=False, status_code=200)
     async def answer(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[Any]:
-        form = await form_in(request)
         asked = await asyncio.to_thread(queue_called, queues, queue)
         here = Redirect(f"/labels/{segment(asked.id)}", status_code=303)
-        if "name" in form:
-            return called_from_now(request, form["name"], here)
-        by = labeller_of(request, "" if token_of(request) else typed_in_browser(request))
-        try:
-            if "undo" in form:
-                number = whole_in("the answer", form["undo"])
-                await asyncio.to_thread(queues.undo, asked.id, by, label=number)
-            else:
-                await asyncio.to_thread(_store, queues, asked.id, by, form)
-        except (InputError, ValueError) as error:
-            raise Refused(400, str(error), typed=typed_in(form)) from None
-        return here
+        return await answered(request, asked, here, store=partial(_store, queues), undo=queues.undo)
 
     return [label, answer]
 
 
-def called_from_now(request: Request[Any, Any, Any], name: str, here: Redirect) -> Redirect:
-    """Keep the name that a person typed in their browser."""
-    name = labeller_of(request, sanitise(name.strip())[0][:LONGEST_NAME])
-    set_cookie(here, request, LABELLER, name.encode("utf-8").hex())
+async def answered(
+    request: Request[Any, Any, Any],
+    queue: LabelQueue,
+    here: Redirect,
+    *,
+    store: Callable[[LabelQueue, str, Mapping[str, str]], None],
+    undo: Callable[..., object],
+) -> Redirect:
+    """Do what a form on a page of a queue says: keep a name, take an answer back, or store one.
+
+    Args:
+        request: The request.
+        queue: The queue.
+        here: Where the browser goes on.
+        store: Stores the answer of a person that a form holds.
+        undo: Takes back the answer of a person with a number.
+    """
+    form = await form_in(request)
+    if "name" in form:
+        name = labeller_of(request, sanitise(form["name"].strip())[0][:LONGEST_NAME])
+        set_cookie(here, request, LABELLER, name.encode("utf-8").hex())
+        return here
+    by = labeller_of(request, "" if token_of(request) else typed_in_browser(request))
+    try:
+        if "undo" in form:
+            number = whole_in("the answer", form["undo"])
+            await asyncio.to_thread(undo, queue.id, by, label=number)
+        else:
+            await asyncio.to_thread(store, queue, by, form)
+    except (InputError, ValueError) as error:
+        raise Refused(400, str(error), typed=typed_in(form)) from None
     return here
 
 
-def _store(queues: LabelQueues, queue: str, name: str, form: Mapping[str, str]) -> None:
+def _store(queues: LabelQueues, queue: LabelQueue, name: str, form: Mapping[str, str]) -> None:
     """Store an answer; the same form sent twice is stored once."""
     chosen, value = form.get("answer", ""), form.get("value", "")
     kind = chosen if chosen in ANSWERS else "label"
     given = chosen.removeprefix("value ") if chosen.startswith("value ") else value
     queues.answer(
-        queue,
+        queue.id,
         whole_in("the item", form.get("place", "")),
         name,
         kind,  # type: ignore[arg-type]  # one of ANSWERS

@@ -13,7 +13,6 @@ from litestar.response import ServerSentEvent, Stream
 from litestar.response.sse import ServerSentEventMessage
 from markupsafe import Markup
 
-from trivium.errors import suggest
 from trivium.labels.monitored import dimensions_of_monitor
 from trivium.monitor.alerting.messages import Message
 from trivium.monitor.reasons import reasons
@@ -29,12 +28,12 @@ from trivium.reports.monitoring import (
     samples_table,
 )
 from trivium.safe_text import sanitise
-from trivium.store.live_alerts import alert_of, alerts_of, marks_of, monitors_of
+from trivium.store.live_alerts import alert_of, alerts_of, marks_of
 from trivium.store.live_counts import HOUR, counts_of
 from trivium.store.live_samples import RecentSamples, Sample, cases_of_traces, latest_samples
 from trivium.web.errors import RETRY_AFTER, Refused
 from trivium.web.labellers import token_of
-from trivium.web.pages.site import Form, Site, case_address, table_export
+from trivium.web.pages.site import Form, Site, case_address, monitor_called, monitor_names, table_export
 
 __all__ = ["routes"]
 
@@ -96,7 +95,7 @@ def _monitor_routes(site: Site) -> list[Any]:
     @get("/monitors", include_in_schema=False, sync_to_thread=True)
     def list_monitors(request: Request[Any, Any, Any]) -> Response[str]:
         now = clock()
-        statuses = [live.status(name, now, parts=False) for name in sorted(live.names())]
+        statuses = [live.status(name, now, parts=False) for name in monitor_names(site.services)]
         alerts = [alert for each in statuses for alert in each.alerts]
         return site.page(
             request,
@@ -117,7 +116,7 @@ def _monitor_routes(site: Site) -> list[Any]:
         failed: Annotated[bool, QueryParameter()] = False,
         format: Form = "html",  # noqa: A002
     ) -> Response[str] | Stream:
-        name = live.known(monitor)
+        name = monitor_called(site.services, monitor)
         if format != "html":
             found = _exported(site, name)
             return table_export(found, SAMPLE_COLUMNS, file=f"samples of {name}", form=format)
@@ -145,7 +144,7 @@ def _monitor_routes(site: Site) -> list[Any]:
 
     @get("/monitors/{monitor:str}/events", include_in_schema=False)
     async def events(request: Request[Any, Any, Any], monitor: FromPath[str]) -> ServerSentEvent:
-        name, token = await asyncio.to_thread(live.known, monitor), token_of(request)
+        name, token = await asyncio.to_thread(monitor_called, site.services, monitor), token_of(request)
         return ServerSentEvent(live.stream(name, "" if token is None else token.id))
 
     return [list_monitors, one_monitor, events]
@@ -200,17 +199,6 @@ class _Live:
         self._streams: Counter[str] = Counter()
         self._known: dict[str, tuple[float, MonitorStatus]] = {}
         self._recent: dict[str, RecentSamples] = {}
-
-    def names(self) -> set[str]:
-        """Names of the monitors of this server and its store."""
-        return {*self._site.services.monitors, *monitors_of(self._site.store)}
-
-    def known(self, monitor: str) -> str:
-        """A monitor's name; refused with 404 if none is called so."""
-        names = self.names()
-        if monitor not in names:
-            raise Refused(404, f'No monitor is called "{monitor[:100]}".{suggest(monitor[:100], names)}')
-        return monitor
 
     def status(self, monitor: str, now: float, *, parts: bool = True) -> MonitorStatus:
         """The status of a monitor now, or a moment ago; for a list without its parts."""

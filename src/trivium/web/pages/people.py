@@ -21,8 +21,8 @@ from trivium.reports.html.judgement import Marked, marked
 from trivium.store.browsing.attempts import position_of
 from trivium.web.errors import Refused
 from trivium.web.labellers import labeller_in
-from trivium.web.pages.forms import figure_in, form_in, typed_in, whole_in
-from trivium.web.pages.labels import called_from_now
+from trivium.web.pages.forms import figure_in, whole_in
+from trivium.web.pages.labels import answered
 from trivium.web.pages.site import Site, queue_called, run_of, segment
 from trivium.web.threads import slowly
 
@@ -98,21 +98,9 @@ def routes(site: Site) -> list[Any]:
 
     @post("/", include_in_schema=False, status_code=200)
     async def decide(request: Request[Any, Any, Any], queue: FromPath[str]) -> Redirect:
-        form = await form_in(request)
         asked = await asyncio.to_thread(queue_called, queues, queue)
         here = Redirect(f"/labels/{segment(asked.id)}/people#apart", status_code=303)
-        if "name" in form:
-            return called_from_now(request, form["name"], here)
-        by, _, _ = labeller_in(request)
-        try:
-            if "undo" in form:
-                number = whole_in("the decision", form["undo"])
-                await asyncio.to_thread(queues.undo_decision, asked.id, by, label=number)
-            else:
-                await asyncio.to_thread(_decide, queues, asked, by, form)
-        except (InputError, ValueError) as error:
-            raise Refused(400, str(error), typed=typed_in(form)) from None
-        return here
+        return await answered(request, asked, here, store=partial(_decide, queues), undo=queues.undo_decision)
 
     return [Router("/labels/{queue:str}/people", route_handlers=[people, decide])]
 

@@ -21,13 +21,14 @@ from litestar import MediaType, Request, Response, get
 from litestar.params import FromQuery, PathParameter
 from litestar.response import Redirect, Stream
 
-from trivium.errors import InputError, StoreError
+from trivium.errors import InputError, StoreError, suggest
 from trivium.labels.queue import LabelQueues
 from trivium.labels.records import LabelQueue
 from trivium.reports.html.shell import asset as report_asset
 from trivium.reports.html.shell import environment
 from trivium.reports.wording import moment, run_name
 from trivium.safe_text import one_line
+from trivium.store.live_alerts import monitors_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.web.errors import Refused
@@ -55,6 +56,8 @@ __all__ = [
     "asset_url",
     "case_address",
     "here",
+    "monitor_called",
+    "monitor_names",
     "query",
     "queue_called",
     "redirected",
@@ -317,6 +320,19 @@ def run_of(store: Store, run: str) -> RunRecord:
         if "no run is called" in str(error) or "several runs" in str(error) or "no run yet" in str(error):
             raise Refused(404, str(error).partition(": ")[2]) from None
         raise
+
+
+def monitor_names(services: Services) -> list[str]:
+    """Names of the monitors of a server and its store, sorted."""
+    return sorted({*services.monitors, *monitors_of(services.store)})
+
+
+def monitor_called(services: Services, name: str) -> str:
+    """A monitor's name; refused with 404 if none is called so."""
+    names = monitor_names(services)
+    if name not in names:
+        raise Refused(404, f'no monitor is called "{name[:100]}".{suggest(name[:100], names)}')
+    return name
 
 
 def queue_called(queues: LabelQueues, queue: str) -> LabelQueue:
