@@ -8,10 +8,9 @@ import msgspec
 
 from trivium.errors import InputError, Problem, raise_problems
 from trivium.metrics.registry import CASE_FIGURES, asked_metrics, metric_class, metrics_without_expectation
-from trivium.records.documents import read_document
+from trivium.records.documents import PARSERS, read_document
 from trivium.records.validation import describe
 from trivium.safe_text import sanitise
-from trivium.suites.files.suite_files import DOCUMENTS
 from trivium.suites.monitor_settings import MonitorSettings
 from trivium.suites.settings import CompositeSettings, PassRule, Settings
 from trivium.suites.settings_loader import parse_settings, with_changes
@@ -111,7 +110,7 @@ def _check_name(name: str, source: str) -> None:
 
 def _document(path: Path) -> Mapping[str, Any]:
     """The keys of a file; empty for a file of cases, which ``Suite.load`` reads."""
-    if path.suffix not in DOCUMENTS:
+    if path.suffix not in PARSERS:
         return {}
     raw = read_document(path)
     return raw if isinstance(raw, dict) else {}

@@ -85,28 +85,13 @@ class Suite:
         Raises:
             SuiteError: With every mistake found.
         """
-        texts = {"name": name, "description": description, "config": config}
-        return cls._read(source, _without(UNSET, settings) | _without(None, texts))
+        from trivium.suites.files.suite_files import load_suite
 
-    @classmethod
-    def _read(cls, source: SuiteSource, overrides: dict[str, Any]) -> Self:
-        """Load a suite; ``overrides`` are the keys of a suite file, and ``config``."""
-        if isinstance(source, str | PathLike):
-            from trivium.suites.files.suite_files import load_parts
-
-            path = Path(source) if not isinstance(source, str) else source
-            return cls(**load_parts(path, overrides)._asdict())
         if isinstance(source, Suite):
             what = "is a suite already: with_settings gives one with other settings"
             raise SuiteError(f'suite "{source.name}"', what)
-        from trivium.suites.settings_loader import merge_settings, read_config
-        from trivium.suites.sources.in_memory import suite_keys
-
-        keys, notes = suite_keys(source)
-        if "config" in overrides:
-            keys = merge_settings(keys, read_config(overrides.pop("config")))
-        suite = cls.from_dict(merge_settings(keys, overrides))
-        return replace(suite, notes=(*notes, *suite.notes)) if notes else suite
+        texts = {"name": name, "description": description, "config": config}
+        return load_suite(cls, source, _without(UNSET, settings) | _without(None, texts))
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> Self:
@@ -117,9 +102,9 @@ class Suite:
             folder: Base folder of relative paths.
             source: Name of the suite in messages.
         """
-        from trivium.suites.files.suite_files import parts_from_dict
+        from trivium.suites.files.suite_files import suite_of
 
-        return cls(**parts_from_dict(raw, folder=folder, source=source)._asdict())
+        return suite_of(cls, raw, folder=folder, source=source)
 
     @classmethod
     def from_dataset(
@@ -154,9 +139,9 @@ class Suite:
 
         .yaml, .yml, .json and .toml contain everything; .jsonl, .csv and .parquet only the cases.
         """
-        from trivium.suites.files.suite_files import SuiteParts, save_parts
+        from trivium.suites.files.suite_files import save_suite
 
-        save_parts(SuiteParts(self.name, self.cases, self.settings, self.description), Path(path))
+        save_suite(Path(path), self.cases, self.settings, name=self.name, description=self.description)
 
     def __len__(self) -> int:
         return len(self.cases)

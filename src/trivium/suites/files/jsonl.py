@@ -23,7 +23,7 @@ from trivium.records.lines import lines_of
 from trivium.records.validation import convert
 from trivium.safe_text import sanitise
 from trivium.storage import Stamp, local_copy
-from trivium.suites.case import Case, Cases, CaseTuple
+from trivium.suites.case import Case, Cases
 
 CASES_CACHED = 64
 """Number of decoded cases that are cached."""
@@ -99,63 +99,30 @@ class IdIndex:
         return near[at : at + _HASH_BYTES]
 
 
-def check_ids(
-    index: IdIndex, id_at: Callable[[int], str], place: Callable[[int], str], *, source: str = ""
-) -> None:
-    """Refuse ids that several cases have.
-
-    Args:
-        index: The index of the ids.
-        id_at: Returns the id at a position.
-        place: Returns the place of a position, for messages; may read the file up to there.
-        source: The file.
-
-    Raises:
-        SuiteError: With the first ids that occur again, and the number of the others.
-    """
-    problems = Problems(source)
-    first: dict[str, int] = {}
-    for position in index.equal():
-        id_ = id_at(position)
-        earlier = first.setdefault(id_, position)
-        if earlier != position and problems.full:
-            problems.add(further=1)
-        elif earlier != position:
-            what = f'duplicate id "{id_}" (first in {place(earlier)})'
-            problems.add(Problem(place(position), what))
-    problems.check()
-
-
 class CaseLines:
-    """The cases of a file with one on each line.
+    """A file with a case on each line, which are read in any order.
 
-    Opening it validates every line, and stores its offset, 8 bytes, of many cases in a temporary file. Of a
-    file in object storage every machine makes a temporary copy, because cases are read in any order.
+    Of a file in object storage every machine makes a temporary copy.
 
     Args:
         path: The file; blank lines are skipped.
-        hashes: Receives the hash of each id.
+        first: Number of its first case, if cases are numbered.
         alone: Whether the file stays open; of many, there may be more than a process may open.
 
     Attributes:
         notes: Notes on what was mapped.
 
     Raises:
-        SuiteError: With every mistake in the file; on access, if the file has changed.
+        SuiteError: If it cannot be read.
     """
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, path: Path, hashes: NumberBuffer[int], *, alone: bool) -> None:
-        self.path = path
-        self._alone = alone
+    def __init__(self, path: Path, first: int, alone: bool) -> None:
+        self.path, self.first, self._alone = path, first, alone
         self._not_open()
         check_is_file(path)
         self._version, self._local = self._copied()
-        self._starts: NumberBuffer[int] = NumberBuffer("Q", hashes.file)
-        self._check(hashes)
-        if not alone:
-            self._starts.seal()
 
     def _copied(self) -> tuple[Stamp, Path]:
         with readable(self.path, SuiteError):
@@ -180,7 +147,7 @@ class CaseLines:
                     self._file = None
 
     def __getstate__(self) -> dict[str, object]:
-        """What is known of the lines, with which another process reads them without validating them again."""
+        """What is known of the file, with which another process reads it without validating it again."""
         return {name: value for name, value in vars(self).items() if name not in {"_lock", "_file", "_close"}}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -190,8 +157,12 @@ class CaseLines:
             version, self._local = self._copied()
             self._stamp = _stamp_of(self._local.stat()) if version == self._version else (-1, -1)
 
-    def _check(self, hashes: NumberBuffer[int]) -> None:
-        """Validate every line, and store the offset of each case and the hash of its id."""
+    def cases(self) -> Iterator[tuple[int, Case]]:
+        """Yield offset and case of each line.
+
+        Raises:
+            SuiteError: At the end, with every mistake in the file.
+        """
         problems = Problems(str(self.path))
         with self._opened() as file:
             self._stamp = _stamp_of(os.fstat(file.fileno()))
@@ -199,25 +170,19 @@ class CaseLines:
                 case, wrong = _case_of(line, number, start)
                 problems.add(*wrong)
                 if case is not None:
-                    self._starts.append(start)
-                    hashes.frombytes(hash_of(case.id))
+                    yield start, case
         problems.check()
 
-    def __len__(self) -> int:
-        return len(self._starts)
+    def read(self, starts: Sequence[int]) -> list[Case]:
+        """Return the cases at these offsets.
 
-    def near(self, first: int) -> range:
-        """Return the indices of a case and some after it, to be read together unless they are long."""
-        starts = self._starts.read(first, min(first + CASES_CACHED, len(self)))
-        return range(first, first + bisect_left(starts, starts[0] + _NEAR, 1))
-
-    def read(self, indices: Sequence[int]) -> list[Case]:
-        """Return some cases."""
+        Raises:
+            SuiteError: If the file has changed.
+        """
         lines = []
         with self._opened() as file:
             at = -1
-            for index in indices:
-                start = self._starts[index]
+            for start in starts:
                 if start != at:
                     file.seek(start)
                 lines.append(file.readline())
@@ -228,9 +193,9 @@ class CaseLines:
             raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
         return cases
 
-    def place(self, index: int) -> str:
-        """Place of a case, for messages; reads the file up to there."""
-        line, left = 1, self._starts[index]
+    def place(self, index: int, start: int) -> str:
+        """Place of the case at an offset, for messages; reads the file up to there."""
+        line, left = 1, start
         with self._local.open("rb") as file:
             while left and (block := file.read(min(left, 1 << 20))):
                 line += block.count(b"\n")
@@ -238,48 +203,16 @@ class CaseLines:
         return f"line {line}"
 
 
-class HeldCases(msgspec.Struct, frozen=True):
-    """The cases of a document, which are in memory.
-
-    Attributes:
-        cases: The cases.
-        notes: Notes on what was mapped.
-        places: Place of each, for messages.
-    """
-
-    cases: CaseTuple
-    notes: tuple[str, ...] = ()
-    places: Sequence[str] = ()
-
-    def __len__(self) -> int:
-        return len(self.cases)
-
-    def near(self, first: int) -> range:
-        """Return the indices of a case and those after it."""
-        return range(first, len(self.cases))
-
-    def read(self, indices: Sequence[int]) -> list[Case]:
-        """Return some cases."""
-        return [self.cases[index] for index in indices]
-
-    def place(self, index: int) -> str:
-        """Place of a case, for messages."""
-        return self.places[index]
-
-
-Read = Callable[[Path, int, NumberBuffer[int], bool], CaseLines | HeldCases]
-"""Reads the cases of a file, which are numbered from the second argument if they have no ids. The hashes of
-the ids are added to the third; the last says whether the file is the only one."""
-
-
 class CaseFiles(Cases):
     """The cases of files as one sequence, file after file, with an index of the ids.
 
-    They are decoded on access. The index takes 32 bytes per case: of many cases in a temporary file.
+    They are decoded on access. What is known of them takes 40 bytes per case: of many cases in a temporary
+    file.
 
     Args:
-        files: The files; each has a case on each line, unless ``read`` reads others.
-        read: Reads the cases of a file; cases without an id are numbered on from file to file.
+        files: The files.
+        opens: Opens a file, from the arguments of :class:`CaseLines`; cases without an id are numbered on
+            from file to file.
 
     Attributes:
         ids: The index of the ids.
@@ -290,33 +223,50 @@ class CaseFiles(Cases):
             changed.
     """
 
-    def __init__(self, files: Sequence[Path], read: Read | None = None) -> None:
-        self._paths = files
-        self._parts: list[CaseLines | HeldCases] = []
-        self._first = [0]
-        self._nothing_read()
+    def __init__(
+        self, files: Sequence[Path], opens: Callable[[Path, int, bool], CaseLines] = CaseLines
+    ) -> None:
         hashes: NumberBuffer[int] = NumberBuffer("Q")
+        self._starts: NumberBuffer[int] = NumberBuffer("Q", hashes.file)
+        """Offset of each case in its file."""
+        self._files: list[CaseLines] = []
+        self._first = [0]
+        """Index of the first case of each file, and the number of all."""
+        self._nothing_read()
         problems, alone = Problems(), len(files) == 1
         for path in files:
             try:
-                if read is None:
-                    self._parts.append(CaseLines(path, hashes, alone=alone))
-                else:
-                    self._parts.append(read(path, self._first[-1] + 1, hashes, alone))
-                self._first.append(self._first[-1] + len(self._parts[-1]))
+                self._files.append(opens(path, len(self) + 1, alone))
+                for start, case in self._files[-1].cases():
+                    self._starts.append(start)
+                    hashes.frombytes(hash_of(case.id))
+                self._first.append(len(self._starts))
             except SuiteError as error:
                 if alone:
                     raise
                 problems.add_file(error)
         problems.check()
-        self.notes = tuple(dict.fromkeys(note for part in self._parts for note in part.notes))
+        self.notes = tuple(dict.fromkeys(note for file in self._files for note in file.notes))
         self.ids = IdIndex(hashes)
-        check_ids(self.ids, lambda index: self[index].id, self.place, source=str(files[0]) if alone else "")
+        self._check_ids(Problems(str(files[0]) if alone else ""))
+
+    def _check_ids(self, problems: Problems) -> None:
+        """Refuse ids that several cases have: tell the first that occur again, and count the others."""
+        first: dict[str, int] = {}
+        for position in self.ids.equal():
+            id_ = self[position].id
+            earlier = first.setdefault(id_, position)
+            if earlier != position and problems.full:
+                problems.add(further=1)
+            elif earlier != position:
+                what = f'duplicate id "{id_}" (first in {self.place(earlier)})'
+                problems.add(Problem(self.place(position), what))
+        problems.check()
 
     def _nothing_read(self) -> None:
         self._asked = -1
         self._ahead: tuple[int, list[Case]] = (0, [])
-        self._cached = lru_cache(maxsize=CASES_CACHED)(self._read)
+        self._cached = lru_cache(maxsize=CASES_CACHED)(lambda index: self._read(range(index, index + 1))[0])
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in {"_ahead", "_cached"}}
@@ -335,37 +285,38 @@ class CaseFiles(Cases):
             return ahead[index - first]
         if index != before + 1:
             return self._cached(index)
-        part, inside = self._part_of(index)
-        near = part.read(part.near(inside))  # sequential access: read ahead
+        near = self._read(self._near(index))  # sequential access: read ahead
         self._ahead = (index, near)
         return near[0]
 
     def __iter__(self) -> Iterator[Case]:
-        for part in self._parts:
-            first = 0
-            while first < len(part):
-                near = part.near(first)
-                yield from part.read(near)
-                first = near.stop
+        first = 0
+        while first < len(self):
+            near = self._near(first)
+            yield from self._read(near)
+            first = near.stop
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the name of the field
         """Index of a case, or None."""
         return self.ids.position(id)
 
-    def _part_of(self, index: int) -> tuple[CaseLines | HeldCases, int]:
-        """The file of a case, and its index there."""
-        number = bisect_right(self._first, index) - 1
-        return self._parts[number], index - self._first[number]
+    def _near(self, first: int) -> range:
+        """Indices of a case and some after it in its file, to be read together unless they are long."""
+        end = self._first[bisect_right(self._first, first)]
+        starts = self._starts.read(first, min(first + CASES_CACHED, end))
+        return range(first, first + bisect_left(starts, starts[0] + _NEAR, 1))
 
-    def _read(self, index: int) -> Case:
-        part, inside = self._part_of(index)
-        return part.read((inside,))[0]
+    def _read(self, indices: range) -> list[Case]:
+        """Read cases that follow one another in a file."""
+        file = self._files[bisect_right(self._first, indices.start) - 1]
+        return file.read(self._starts.read(indices.start, indices.stop))
 
     def place(self, index: int) -> str:
         """Place of a case, for messages; may read its file up to there."""
-        part, inside = self._part_of(index)
-        file = self._paths[bisect_right(self._first, index) - 1]
-        return part.place(inside) if len(self._paths) == 1 else f"{file}: {part.place(inside)}"
+        number = bisect_right(self._first, index) - 1
+        file = self._files[number]
+        place = file.place(index - self._first[number], self._starts[index])
+        return place if len(self._files) == 1 else f"{file.path}: {place}"
 
 
 def _stamp_of(status: os.stat_result) -> tuple[int, int]:

@@ -1,27 +1,22 @@
-"""Loads and saves suites in every file format.
-
-Loading returns the parts of a suite, and ``Suite.load`` builds a suite from them: this module does not depend
-on ``Suite``.
-"""
+"""Loads and saves suites in every file format."""
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, placed, raise_problems
-from trivium.number_buffer import NumberBuffer
-from trivium.records.documents import check_is_file, dump_toml, read_document
-from trivium.records.source import FILES, WORKBOOK_REFUSED, WORKBOOKS, files_of, name_of
+from trivium.records.documents import PARSERS, check_is_file, dump_toml, read_document
+from trivium.records.source import files_of, name_of
 from trivium.records.validation import describe, unknown_key
 from trivium.storage import joined, path_of, replaced_when_complete, writable
-from trivium.suites.case import NOTHING_EXPECTED, Case, CaseTuple
-from trivium.suites.columns import rows_as_cases
-from trivium.suites.files.jsonl import CaseFiles, CaseLines, HeldCases, hash_of
-from trivium.suites.files.tables import case_lines
+from trivium.suites.case import NOTHING_EXPECTED, Case
+from trivium.suites.files.jsonl import CaseFiles
+from trivium.suites.files.tables import opened_cases, rows_of_document, rows_of_list
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import (
@@ -33,10 +28,13 @@ from trivium.suites.settings_loader import (
     replace_old_keys,
 )
 from trivium.suites.sources import SOURCES, SourceCases, read_source, split_prefix
-from trivium.values import json_document, json_text
+from trivium.suites.sources.in_memory import suite_keys
+from trivium.values import JsonObject, json_document, json_text
+
+S = TypeVar("S")
+"""A suite, which this module makes from its parts without knowing its class."""
 
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
-DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
 
 _ONE_CASE = frozenset({"id", "input", "question", "references", "answer", "expected", "expect"})
 """Keys of a case; a mapping with one of them and without cases is no suite."""
@@ -45,54 +43,49 @@ _NAMES = "trivium.metrics.registry"
 """Module with the names of metrics; loaded by name, because metrics import suites."""
 
 
-class SuiteParts(NamedTuple):
-    """What a suite file holds: the arguments of ``Suite``.
-
-    Attributes:
-        name: The suite's name.
-        cases: Its cases.
-        settings: Its settings.
-        description: Purpose of the suite, or None.
-        notes: What was left out when the cases were read.
-        source: The file, for messages.
-    """
-
-    name: str
-    cases: Sequence[Case]
-    settings: Settings
-    description: str | None = None
-    notes: tuple[str, ...] = ()
-    source: str = ""
-
-
-def load_parts(source: str | Path, overrides: Mapping[str, Any]) -> SuiteParts:
-    """Read a file, or another format with its prefix; see ``Suite.load``."""
+def load_suite(kind: Callable[..., S], source: Any, overrides: Mapping[str, Any]) -> S:
+    """Load a suite; ``overrides`` are the keys of a suite file, and ``config``. See ``Suite.load``."""
+    keys, notes = (None, ()) if isinstance(source, str | PathLike) else suite_keys(source)
     overrides = dict(overrides)
     if (config := overrides.pop("config", None)) is not None:
         overrides = merge_settings(read_config(config), overrides)
-    prefix, rest = split_prefix(str(source))
+    if keys is None:
+        return _of_file(kind, str(source), overrides)
+    return suite_of(kind, merge_settings(keys, overrides), notes=notes)
+
+
+def _of_file(kind: Callable[..., S], source: str, overrides: Mapping[str, Any]) -> S:
+    """Load a suite from a file, a folder or another format with its prefix."""
+    prefix, rest = split_prefix(source)
     if prefix is not None:
-        return parts_from_dict(merge_settings({prefix: rest}, overrides), source=str(source))
-    if files_of(str(source)):
-        named = {"name": name_of(str(source)), "cases": str(source)}
-        return parts_from_dict(merge_settings(named, overrides), source=str(source))
-    path = path_of(str(source))
+        return suite_of(kind, merge_settings({prefix: rest}, overrides), source=source)
+    if files_of(source):
+        named = {"name": name_of(source), "cases": source}
+        return suite_of(kind, merge_settings(named, overrides), source=source)
+    path = path_of(source)
     prefixes = ", ".join(f"{name}:" for name in SOURCES)
     check_is_file(path, expected=f"expected a file, or the folder with what it holds before it ({prefixes})")
-    if path.suffix.lower() not in DOCUMENTS:
+    if path.suffix.lower() not in PARSERS:
         keys = merge_settings({"name": path.stem, "cases": str(path)}, overrides)
-        return parts_from_dict(keys, source=str(path))
+        return suite_of(kind, keys, source=str(path))
     raw = read_document(path, of_cases=True)
     if isinstance(raw, list):
         raw = {"cases": raw}
     if not isinstance(raw, dict):
         raise SuiteError(str(path), f"found {describe(raw)}, expected a suite (a mapping) or a list of cases")
     keys = merge_settings({"name": path.stem, **raw}, overrides)
-    return parts_from_dict(keys, folder=path.parent, source=str(path))
+    return suite_of(kind, keys, folder=path.parent, source=str(path))
 
 
-def parts_from_dict(raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> SuiteParts:
-    """Read the keys of a suite file; see ``Suite.from_dict``."""
+def suite_of(
+    kind: Callable[..., S],
+    raw: Mapping[str, Any],
+    *,
+    folder: Path = Path(),
+    source: str = "suite",
+    notes: Sequence[str] = (),
+) -> S:
+    """Make a suite from the keys of a suite file; see ``Suite.from_dict``."""
     keys = dict(raw)
     problems: list[Problem] = []
     name = _text(keys, "name", problems)
@@ -121,12 +114,12 @@ def parts_from_dict(raw: Mapping[str, Any], *, folder: Path = Path(), source: st
     _raise(problems, source, elsewhere)
     if found is None or not len(found.cases):
         raise SuiteError(source, "holds no case")
-    return SuiteParts(
+    return kind(
         name=name or found.name or source,
         cases=found.cases,
         settings=settings,
         description=description,
-        notes=found.notes,
+        notes=(*notes, *found.notes),
         source=source,
     )
 
@@ -190,91 +183,48 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
         problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
     elif isinstance(raw, str):
         files = files_of(raw, folder=folder) or [joined(folder, raw)]
-        if len(files) == 1 and files[0].suffix.lower() in DOCUMENTS:
-            held = _cases_of_document(files[0])
-            return SourceCases("", held.cases, {}, held.notes)
-        many = CaseFiles(files, _read_cases)
+        if len(files) == 1 and files[0].suffix.lower() in PARSERS:
+            rows, notes = rows_of_document(files[0])
+            cases, wrong = cases_of(rows)
+            raise_problems(wrong, str(files[0]))
+            return SourceCases("", cases, {}, notes)
+        many = CaseFiles(files, opened_cases)
         return SourceCases("", many, {}, many.notes)
     elif isinstance(raw, list | tuple):
-        held, wrong = _cases_of_list(raw, "cases")
-        problems += wrong
-        return SourceCases("", held.cases, {}, held.notes)
+        (rows, notes), ambiguous = rows_of_list(raw, "cases")
+        cases, wrong = cases_of(rows)
+        problems += ambiguous + wrong
+        return SourceCases("", cases, {}, notes)
     else:
         problems.append(Problem("cases", f"found {describe(raw)}, expected a list of cases or a file"))
     return None
 
 
-def _cases_of_list(raw: Sequence[Any], where: str, first: int = 1) -> tuple[HeldCases, list[Problem]]:
-    """Convert a list to cases; also returns every mistake."""
-    rows, columns = rows_as_cases(raw, first=first)
-    if columns is not None and columns.problems:
-        return HeldCases(CaseTuple()), [Problem(where, each.what) for each in columns.problems]
-    places = [f"{where}[{index}]" for index in range(len(rows))]
-    cases, problems = cases_of(zip(places, rows, strict=True))
-    return HeldCases(cases, () if columns is None else (columns.note(),), places), problems
-
-
-def _read_cases(path: Path, first: int, hashes: NumberBuffer[int], alone: bool) -> CaseLines | HeldCases:
-    """Read a file that holds only cases; see ``Read``.
-
-    Raises:
-        SuiteError: With the mistakes in the file.
-    """
-    suffix = path.suffix.lower()
-    if suffix in FILES:
-        return case_lines(path, first, hashes, alone)
-    if suffix in DOCUMENTS:
-        held = _cases_of_document(path, first)
-        for case in held.cases:
-            hashes.frombytes(hash_of(case.id))
-        return held
-    if suffix in WORKBOOKS:
-        check_is_file(path)
-        raise SuiteError(str(path), WORKBOOK_REFUSED)
-    expected = ", ".join((*FILES, *DOCUMENTS))
-    raise SuiteError(str(path), f'cannot tell the format from "{path.suffix}": expected {expected}')
-
-
-def _cases_of_document(path: Path, first: int = 1) -> HeldCases:
-    raw = read_document(path, of_cases=True)
-    if isinstance(raw, dict) and set(raw) == {"cases"}:
-        raw = raw["cases"]
-    if not isinstance(raw, list):
-        raise SuiteError(str(path), f"found {describe(raw)}, expected a list of cases")
-    found, problems = _cases_of_list(raw, "", first)
-    raise_problems(problems, str(path))
-    return found
-
-
-def save_parts(suite: SuiteParts, path: Path) -> None:
+def save_suite(
+    path: Path, cases: Sequence[Case], settings: Settings, *, name: str, description: str | None
+) -> None:
     """Write a suite; see ``Suite.save``. An existing file is replaced only after everything is written.
 
     Raises:
         SuiteError: If the extension is not a known format, or the file cannot be written.
     """
-    write = WRITERS.get(path.suffix.lower())
-    if write is None:
+    suffix = path.suffix.lower()
+    if suffix not in WRITERS:
         raise SuiteError(str(path), f'cannot write "{path.suffix}": expected {", ".join(WRITERS)}')
     with writable(path, SuiteError), replaced_when_complete(path) as unfinished:
-        write(suite, unfinished)
+        if suffix in PARSERS:
+            texts = {"name": name} if description is None else {"name": name, "description": description}
+            keys = {**texts, **msgspec.to_builtins(settings), "cases": [*map(msgspec.to_builtins, cases)]}
+            WRITERS[suffix](keys, unfinished)
+        else:
+            WRITERS[suffix](cases, unfinished)
 
 
-def _document(suite: SuiteParts) -> dict[str, Any]:
-    """Return the keys of a suite file."""
-    texts = {"name": suite.name, "description": suite.description}
-    keys = {key: value for key, value in texts.items() if value is not None}
-    return {
-        **keys,
-        **msgspec.to_builtins(suite.settings),
-        "cases": [msgspec.to_builtins(case) for case in suite.cases],
-    }
+def _json(keys: JsonObject, path: Path) -> None:
+    path.write_bytes(json_document(keys))
 
 
-def _json(suite: SuiteParts, path: Path) -> None:
-    path.write_bytes(json_document(_document(suite)))
-
-
-def _yaml(suite: SuiteParts, path: Path) -> None:
+def _yaml(keys: JsonObject, path: Path) -> None:
     import yaml
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -287,19 +237,18 @@ def _yaml(suite: SuiteParts, path: Path) -> None:
 
     Dumper.add_representer(str, text)
     with path.open("w", encoding="utf-8") as file:
-        yaml.dump(_document(suite), file, Dumper, allow_unicode=True, sort_keys=False, width=110)
+        yaml.dump(keys, file, Dumper, allow_unicode=True, sort_keys=False, width=110)
 
 
-def _toml(suite: SuiteParts, path: Path) -> None:
-    path.write_text(
-        dump_toml(_document(suite), source=f'suite "{suite.name}"'), encoding="utf-8", newline="\n"
-    )
+def _toml(keys: JsonObject, path: Path) -> None:
+    text = dump_toml(keys, source=f'suite "{keys["name"]}"')
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _jsonl(suite: SuiteParts, path: Path) -> None:
+def _jsonl(cases: Sequence[Case], path: Path) -> None:
     encoder = msgspec.json.Encoder()
     with path.open("wb") as file:
-        file.writelines(encoder.encode(case) + b"\n" for case in suite.cases)
+        file.writelines(encoder.encode(case) + b"\n" for case in cases)
 
 
 def _columns(*as_json: str) -> list[str]:
@@ -308,11 +257,11 @@ def _columns(*as_json: str) -> list[str]:
     return [column for name in names for column in (name, f"{name}.json")[: 1 + (name in as_json)]]
 
 
-def _csv(suite: SuiteParts, path: Path) -> None:
+def _csv(cases: Sequence[Case], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, _columns("input", "source"))
         table.writeheader()
-        for case in suite.cases:
+        for case in cases:
             row = _row(case)
             if not isinstance(case.input, str) or not case.input:
                 row["input.json"] = json_text(row.pop("input"))
@@ -322,7 +271,7 @@ def _csv(suite: SuiteParts, path: Path) -> None:
             table.writerow(row)
 
 
-def _parquet(suite: SuiteParts, path: Path) -> None:
+def _parquet(cases: Sequence[Case], path: Path) -> None:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -331,8 +280,8 @@ def _parquet(suite: SuiteParts, path: Path) -> None:
     text, texts = pa.string(), pa.list_(pa.string())
     schema = pa.schema({name: texts if name in _LISTS else text for name in _columns("input")})
     with pq.ParquetWriter(path, schema) as table:
-        for start in range(0, len(suite.cases), 1024):
-            rows = [_row(case) for case in suite.cases[start : start + 1024]]
+        for start in range(0, len(cases), 1024):
+            rows = [_row(case) for case in cases[start : start + 1024]]
             for row in rows:
                 if not isinstance(row["input"], str):
                     row["input.json"] = json_text(row.pop("input"))
@@ -344,15 +293,13 @@ _LISTS = ("references", "tags")
 
 
 def _row(case: Case) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(case, name) for name in case.__struct_fields__}
-    row["expect"] = json_text(case.expect) if case.expect != NOTHING_EXPECTED else None
-    row["turns"] = json_text(case.turns) if case.turns else None
-    row["user"] = None if case.user is None else json_text(case.user)
-    row["metadata"] = json_text(case.metadata) if case.metadata else None
+    row = {name: getattr(case, name) for name in case.__struct_fields__}
+    for name in ("expect", "turns", "user", "metadata"):
+        row[name] = json_text(row[name]) if row[name] and row[name] != NOTHING_EXPECTED else None
     return row
 
 
-WRITERS: dict[str, Callable[[SuiteParts, Path], None]] = {
+WRITERS: dict[str, Callable[[Any, Path], None]] = {
     ".yaml": _yaml,
     ".yml": _yaml,
     ".json": _json,
@@ -361,3 +308,4 @@ WRITERS: dict[str, Callable[[SuiteParts, Path], None]] = {
     ".csv": _csv,
     ".parquet": _parquet,
 }
+"""Writes the keys of a suite file, or its cases alone, by suffix."""

@@ -1,4 +1,4 @@
-"""Reads cases from the rows of CSV and Parquet files, and from JSON lines with the keys of another tool.
+"""Opens files of cases, and reads rows of CSV and Parquet, documents, and JSON lines with other tools' keys.
 
 The columns ``expect``, ``turns``, ``user`` and ``metadata`` contain JSON (in Parquet also structs),
 ``references`` a JSON list or one text, ``tags`` a JSON list or words separated by commas.
@@ -14,24 +14,33 @@ from typing import IO, Any
 
 import msgspec
 
-from trivium.errors import Problem, Problems, SuiteError
-from trivium.number_buffer import NumberBuffer
+from trivium.errors import Problem, Problems, SuiteError, raise_problems
 from trivium.records.documents import (
     LARGEST_DOCUMENT,
+    PARSERS,
     MalformedDocument,
     check_is_file,
     parse_json,
     parse_json_cases,
     parse_line,
+    read_document,
 )
 from trivium.records.lines import JsonLines
 from trivium.records.parquet import ParquetFile
-from trivium.records.source import TABLES, Records, open_records, present_cells
+from trivium.records.source import (
+    FILES,
+    TABLES,
+    WORKBOOK_REFUSED,
+    WORKBOOKS,
+    Records,
+    open_records,
+    present_cells,
+)
 from trivium.records.validation import convert, describe, unknown_key
 from trivium.safe_text import sanitise
 from trivium.storage import Stamp, temporary_copy
 from trivium.suites.case import Case
-from trivium.suites.columns import Columns, case_columns, case_of_row
+from trivium.suites.columns import Columns, case_columns, case_of_row, rows_as_cases
 from trivium.suites.files.jsonl import CaseLines, is_output
 
 COLUMNS = Case.__struct_fields__
@@ -73,23 +82,6 @@ def _opened(path: Path) -> Records:
     return open_records(path, error=SuiteError)
 
 
-def case_lines(path: Path, first: int, hashes: NumberBuffer[int], alone: bool) -> CaseLines:
-    """The cases of a file of lines or rows, which are numbered from ``first`` if they have no ids.
-
-    Args:
-        path: The file.
-        first: Number of the first case.
-        hashes: See :class:`CaseLines`.
-        alone: See :class:`CaseLines`.
-
-    Raises:
-        SuiteError: With the first mistakes in the file, and the number of the others.
-    """
-    if path.suffix.lower() in TABLES or _has_other_keys(path):
-        return TableLines(path, first, hashes, alone=alone)
-    return CaseLines(path, hashes, alone=alone)
-
-
 def _has_other_keys(path: Path) -> bool:
     """Whether the keys of the first JSON line of a file are those of another tool.
 
@@ -106,30 +98,26 @@ def _has_other_keys(path: Path) -> bool:
 
 
 class TableLines(CaseLines):
-    """The cases of a file whose lines are not as Trivium has them.
+    """A file whose lines are not as Trivium has them.
 
-    Cases are read in any order, which such files are slow at: every machine writes the rows to a temporary
-    file of JSON lines, and reads that.
-
-    Args:
-        path: The file.
-        first: Number of the first row, if the file has no column ``id``.
-        hashes: See :class:`CaseLines`.
-        alone: See :class:`CaseLines`.
-
-    Attributes:
-        notes: Notes on what was mapped.
+    Cases are read in any order, which such files are slow at: every machine writes the cases to a temporary
+    file of JSON lines, and reads that. Arguments and attributes are those of :class:`CaseLines`.
 
     Raises:
         SuiteError: With the first mistakes in the file, and the number of the others.
     """
 
-    def __init__(self, path: Path, first: int, hashes: NumberBuffer[int], *, alone: bool) -> None:
-        self._first = first
-        _, self.notes = read_rows(path, first)
-        super().__init__(path, hashes, alone=alone)
+    def __init__(self, path: Path, first: int, alone: bool) -> None:
+        self.first = first
+        self.path = path
+        _, self.notes = self._rows()
+        super().__init__(path, first, alone)
 
-    def place(self, index: int) -> str:
+    def _rows(self) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
+        """Place and raw case of every record, and a note on what was mapped."""
+        return read_rows(self.path, self.first)
+
+    def place(self, index: int, start: int) -> str:
         """Place of a case, for messages."""
         records = _opened(self.path)
         number, _ = next(islice(records.scan(), index, None))
@@ -137,7 +125,7 @@ class TableLines(CaseLines):
 
     def _copied(self) -> tuple[Stamp, Path]:
         try:
-            return temporary_copy(self.path, self._write, f"cases from {self._first}")
+            return temporary_copy(self.path, self._write, f"cases from {self.first}")
         except OSError as failure:
             what = f"cannot be copied to a temporary file: {failure.strerror or failure}"
             raise SuiteError(str(self.path), what) from failure
@@ -145,13 +133,78 @@ class TableLines(CaseLines):
     def _write(self, target: IO[bytes]) -> None:
         encode = msgspec.json.Encoder().encode
         problems = Problems(str(self.path))
-        rows, _ = read_rows(self.path, self._first)
+        rows, _ = self._rows()
         for where, raw in rows:
             case, wrong = convert(sanitise(raw)[0], Case, where)
             problems.add(*wrong)
             if case is not None and not problems.found:
                 target.write(encode(case) + b"\n")
         problems.check()
+
+
+class DocumentLines(TableLines):
+    """A document with a list of cases, one of many files."""
+
+    def _rows(self) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
+        rows, notes = rows_of_document(self.path, self.first)
+        return iter(rows), notes
+
+    def place(self, index: int, start: int) -> str:
+        """Place of a case, for messages."""
+        return f"[{index}]"
+
+
+def opened_cases(path: Path, first: int, alone: bool) -> CaseLines:
+    """Open a file that holds only cases, by its suffix; see :class:`CaseLines`.
+
+    Raises:
+        SuiteError: With the first mistakes in the file, and the number of the others.
+    """
+    suffix = path.suffix.lower()
+    if suffix in TABLES or (suffix in FILES and _has_other_keys(path)):
+        return TableLines(path, first, alone)
+    if suffix in FILES:
+        return CaseLines(path, first, alone)
+    if suffix in PARSERS:
+        return DocumentLines(path, first, alone)
+    if suffix in WORKBOOKS:
+        check_is_file(path)
+        raise SuiteError(str(path), WORKBOOK_REFUSED)
+    expected = ", ".join((*FILES, *PARSERS))
+    raise SuiteError(str(path), f'cannot tell the format from "{path.suffix}": expected {expected}')
+
+
+Rows = tuple[list[tuple[str, Any]], tuple[str, ...]]
+"""Place and raw case of each entry of a list, and a note on what was mapped."""
+
+
+def rows_of_document(path: Path, first: int = 1) -> Rows:
+    """Return the raw cases of a document that is a list of cases.
+
+    Args:
+        path: The document.
+        first: Number of the first case, if none has an id.
+
+    Raises:
+        SuiteError: If it is no such list, or keys are ambiguous.
+    """
+    raw = read_document(path, of_cases=True)
+    if isinstance(raw, dict) and set(raw) == {"cases"}:
+        raw = raw["cases"]
+    if not isinstance(raw, list):
+        raise SuiteError(str(path), f"found {describe(raw)}, expected a list of cases")
+    rows, problems = rows_of_list(raw, "", first)
+    raise_problems(problems, str(path))
+    return rows
+
+
+def rows_of_list(raw: Sequence[Any], where: str, first: int = 1) -> tuple[Rows, list[Problem]]:
+    """Return raw cases with their places below ``where``, and ambiguous keys; arguments as above."""
+    cases, columns = rows_as_cases(raw, first=first)
+    if columns is not None and columns.problems:
+        return ([], ()), [Problem(where, each.what) for each in columns.problems]
+    placed = [(f"{where}[{index}]", case) for index, case in enumerate(cases)]
+    return (placed, () if columns is None else (columns.note(),)), []
 
 
 def _keys(records: Records) -> list[str]:
