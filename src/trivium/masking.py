@@ -208,11 +208,6 @@ _ROOTS = ("key", "secret", "passw", "token", "sig", "credential")
 _ACROSS_SPACES = ("-----begin", "bearer ", "basic ")
 _SHAPES_ACROSS_SPACES = tuple(shape for shape in _SURE_BY_TRACE if set(shape[0]) & set(_ACROSS_SPACES))
 _ONE_WORD_SHAPES = tuple(shape for shape in _SURE_BY_TRACE if shape not in _SHAPES_ACROSS_SPACES)
-_URLS = tuple(shape for shape in _SURE_BY_TRACE if "://" in shape[0])
-_SHAPES_OTHER_THAN_URLS = tuple(shape for shape in _SURE_BY_TRACE if shape not in _URLS)
-_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
-"""A character that JSON escapes; none is part of a shape."""
-
 _SHORTEST_KEY = 15
 """Shortest key of a known format, and address with a password, in characters; most words are shorter."""
 
@@ -279,22 +274,10 @@ class OutputMasker(Masker):
             or _holds(text, self._environment_secrets())
         )
 
-    def json_may_hold_a_secret(self, encoded: str) -> bool:
-        """False when :meth:`value` would leave a value as it is; takes the value's JSON, without spaces.
-
-        Keys, names and ids recur in a trace: each is looked at once, and for a known shape only if it is long
-        enough.
-        """
-        plain = _ESCAPE.sub(" ", encoded) if "\\" in encoded else encoded
-        texts = set(plain.split('"'))
-        long_texts = '"'.join([text for text in texts if len(text) >= _SHORTEST_KEY])
-        small = '"'.join(texts).lower()
-        return (
-            _holds_a_shape(long_texts, _SHAPES_OTHER_THAN_URLS)
-            or _holds_a_shape(encoded, _URLS)  # the user's name may hold a quotation mark
-            or (_holds(small, _ROOTS) and _holds(small, _ASSIGNED))
-            or _holds(encoded, self._environment_secrets())
-        )
+    def any_may_hold_a_secret(self, value: Any) -> bool:
+        """False when :meth:`value` would leave a JSON value as it is."""
+        # One check of all texts together: few attempts hold a secret, and most hold hundreds of short texts.
+        return self.may_hold_a_secret("\n".join(set(_texts(value, []))))
 
     def mask(self, text: str) -> str:
         """Mask the certain secrets in a text."""
@@ -310,10 +293,7 @@ class OutputMasker(Masker):
 
     def value(self, value: Any) -> Any:
         """Mask the texts in a JSON value; returns the same object if there is nothing to mask."""
-        # One check of all texts together: few attempts hold a secret, and most hold hundreds of short texts.
-        if not self.may_hold_a_secret(" ".join(_texts(value, []))):
-            return value
-        return self._masked_value(value)
+        return self._masked_value(value) if self.any_may_hold_a_secret(value) else value
 
     def _masked_value(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -337,7 +317,7 @@ def _texts(value: Any, found: list[str]) -> list[str]:
     """All keys and texts of a JSON value, added to a list."""
     if isinstance(value, str):
         found.append(value)
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for item in value:
             _texts(item, found)
     elif isinstance(value, dict):

@@ -315,9 +315,10 @@ def masked_value(value: Any) -> Any:
 
 
 def _masked_trace(trace: Trace) -> Trace:
-    if not _masker.json_may_hold_a_secret(_encoded(_texts_of(trace)).decode()):
+    if not _masker.any_may_hold_a_secret(msgspec.to_builtins(_texts_of(trace), str_keys=True)):
         return trace
-    value = msgspec.json.decode(_encoded(trace))
+    plain, _ = sanitise(msgspec.to_builtins(trace, str_keys=True))
+    value = msgspec.json.decode(msgspec.json.encode(plain))
     hidden = masked_value(value)
     return trace if hidden == value else msgspec.convert(hidden, Trace)
 
@@ -336,13 +337,6 @@ def _texts_of(trace: Trace) -> list[Any]:
             found.append(message.content)
     names.discard(TASK_REQUEST)  # it holds "sk_", as API keys do, which a slow pattern would look at
     return found
-
-
-def _encoded(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # lone surrogates, which are replaced when it is stored
-        return msgspec.json.encode(sanitise(msgspec.to_builtins(value))[0])
 
 
 class _ByteBudget:
