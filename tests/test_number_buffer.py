@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium import number_buffer
-from trivium.number_buffer import BLOCK, NoRoom, NumberBuffer, SpillFile, ascending, joined, repeated
+from trivium.number_buffer import BLOCK, NoRoom, NumberBuffer, SpillFile, ascending, repeated
 
 whole_numbers = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), max_size=60)
 
@@ -89,7 +89,8 @@ def test_buffers_that_share_a_file_keep_their_numbers_apart(some, others):
     count = min(len(some), len(others))
     assert first.all().tolist() == some[:count]
     assert second.all().tolist() == [other // 2 for other in others[:count]]
-    assert joined([first, first]).all().tolist() == 2 * some[:count]
+    first.join(second)
+    assert first.all().tolist() == some[:count] + second.all().tolist()
 
 
 @pytest.mark.usefixtures("usual_blocks")

@@ -52,9 +52,7 @@ class RichRepr:
         return _function(PRINTED)(_blocks(self, "terminal"))
 
     def __str__(self) -> str:
-        as_text = import_module("trivium.display").as_text
-        text: str = as_text(self.__rich__())
-        return text
+        return as_text(self.__rich__())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": _function(FRAGMENT)(_blocks(self, "notebook"))}

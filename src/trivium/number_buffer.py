@@ -7,7 +7,7 @@ import tempfile
 import threading
 import weakref
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -319,11 +319,3 @@ def repeated(numbers: NumberBuffer[int], *, every: int = 1) -> list[int]:
         same = (values[1:] == values[:-1]).nonzero()[0]
         found.update(indices[same].tolist(), indices[same + 1].tolist())
     return sorted(found)
-
-
-def joined(buffers: Sequence[NumberBuffer[Number]]) -> NumberBuffer[Number]:
-    """Join buffers of one kind, of which there is at least one."""
-    whole: NumberBuffer[Number] = NumberBuffer(buffers[0].kind)
-    for buffer in buffers:
-        whole.join(buffer)
-    return whole

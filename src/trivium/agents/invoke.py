@@ -282,17 +282,9 @@ def _sanitised(response: AgentResponse, limits: Limits, seconds: float, tries: i
 
 
 def _attempt(request: Request, response: AgentResponse) -> Attempt:
-    return Attempt(
-        case=request.case.id,
-        repeat=request.repeat,
-        output=response.output,
-        seconds=round(response.seconds or 0.0, 6),
-        trace=response.trace,
-        usage=response.usage,
-        reward=response.reward,
-        error=response.error,
-        flags=response.flags,
-        metadata=response.metadata | ({"tries": response.tries} if response.tries > 1 else {}),
-        world=response.world,
-        messages=response.messages,
-    )
+    given = msgspec.structs.asdict(response)
+    given["seconds"] = round(response.seconds or 0.0, 6)
+    if response.tries > 1:
+        given["metadata"] = response.metadata | {"tries": response.tries}
+    del given["tries"], given["history"]
+    return Attempt(case=request.case.id, repeat=request.repeat, **given)

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -379,15 +379,14 @@ def lost_worlds() -> Iterator[Path]:
                 yield folder
 
 
-def remove_lost_worlds(found: Iterable[Path] | None = None) -> int:
+def remove_lost_worlds() -> int:
     """Remove the folders of worlds that ended processes left; return how many there were."""
-    removed = 0
-    for folder in list(lost_worlds() if found is None else found):
+    found = list(lost_worlds())
+    for folder in found:
         _remove(folder)
-        removed += 1
-    if removed:
-        log.info("removed %d folders of worlds that an ended process left", removed)
-    return removed
+    if found:
+        log.info("removed %d folders of worlds that an ended process left", len(found))
+    return len(found)
 
 
 def _remove(folder: Path | None) -> None:
