@@ -142,7 +142,7 @@ def _encoder(named: str | None) -> Finding:
     from trivium.metrics.text.encoders.loading import load
 
     try:
-        encoder = load(named, tell=False)
+        encoder = load(named)
     except EncoderUnavailable as error:
         return Finding(what="encoder", ok=False, found="no encoder can be loaded", to_do=str(error))
     return Finding(what="encoder", ok=True, found=f"{encoder.name} on {encoder.backend}")

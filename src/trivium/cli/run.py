@@ -292,7 +292,7 @@ def _check_encoder(name: str) -> None:
     from trivium.metrics.text.encoders.loading import load
 
     try:
-        load(name, tell=False)
+        load(name)
     except EncoderUnavailable as error:
         raise InputError("", Problem("--encoder", str(error))) from None
 

@@ -205,6 +205,10 @@ class TextMetric(Metric):
         """Return the similarity of an output to one reference, in [0, 1]."""
         raise NotImplementedError
 
+    def compare_many(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Compare several pairs of output and reference. Override this if a batch is faster."""
+        return [self.compare(output, reference) for output, reference in pairs]
+
     def score(self, metric_input: MetricInput) -> Score:
         """Compare the output with every reference; ``raw`` has the value for each."""
         references = metric_input.case.references

@@ -106,7 +106,7 @@ def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> N
     if not is_path(settings.encoder):
         return
     try:
-        load(settings.encoder, tell=False)
+        load(settings.encoder)
     except EncoderUnavailable as error:
         raise SuiteError(f'suite "{suite.name}"', Problem("encoder", str(error))) from None
 

@@ -11,10 +11,9 @@ from functools import lru_cache
 from threading import Lock
 from typing import Literal, NamedTuple
 
-from trivium.agents.attempt import Attempt
-from trivium.metrics.metric import MetricInput, TextMetric
+from trivium.errors import EncoderUnavailable
+from trivium.metrics.metric import TextMetric
 from trivium.metrics.registry import metric_class
-from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -56,24 +55,14 @@ class EvidenceSimilarity:
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
         """Return similarities in [0, 1]; None without the encoder, which is logged once."""
-        if self.kind == "cosine":
-            return [self._metric.compare(quote, passage) for quote, passage in pairs]
-        metric_inputs = [
-            MetricInput(
-                Case(id="quote", input=None, references=(passage,)), Attempt(case="quote", output=quote)
-            )
-            for quote, passage in pairs
-        ]
-        with self._lock:  # all threads share one encoder
-            scores = [] if self._off else self._metric.score_many(metric_inputs)
-            values = [score.value for score in scores if score.value is not None]
-            if len(values) == len(pairs):
-                return values
+        try:
+            with self._lock:  # all threads share one encoder
+                return self._metric.compare_many(pairs)
+        except EncoderUnavailable as why:
             if not self._off:
                 self._off = True
-                why = scores[0].reason
                 log.warning("evidence is not compared with the source: %s", why)
-        return None
+            return None
 
 
 _MARKS = re.compile(f"[{''.join(QUOTATION_MARKS)}]")

@@ -8,7 +8,7 @@ import numpy as np
 from trivium.errors import EncoderUnavailable
 from trivium.metrics.metric import MetricInput, Score, TextMetric
 from trivium.metrics.registry import metric
-from trivium.metrics.text.encoders.encoder import Encoder, Tokens, Vectors, describe
+from trivium.metrics.text.encoders.encoder import Encoder, Tokens, Vectors
 from trivium.metrics.text.encoders.loading import encoder_name, load
 from trivium.metrics.text.lexical import SizedCache
 from trivium.suites.settings import Settings
@@ -21,11 +21,13 @@ class Match(NamedTuple):
         precision: Mean similarity of each output token to the nearest reference token.
         recall: Mean similarity of each reference token to the nearest output token.
         f1: Harmonic mean of precision and recall.
+        truncated: Whether either text was truncated at the encoder's limit.
     """
 
     precision: float
     recall: float
     f1: float
+    truncated: bool = False
 
 
 EQUAL = Match(1.0, 1.0, 1.0)
@@ -38,36 +40,25 @@ def normalised(vectors: Vectors) -> Vectors:
     return vectors
 
 
-def match(output: Vectors, reference: Vectors) -> Match:
-    """Match each token with the nearest token of the other text by cosine similarity.
-
-    Args:
-        output: Normalised vectors, shape (n, width).
-        reference: Normalised vectors, shape (m, width).
-    """
-    if not (len(output) and len(reference)):
+def match(output: "Embedded", reference: "Embedded") -> Match:
+    """Match each token with the nearest token of the other text by cosine similarity."""
+    if not (len(output.vectors) and len(reference.vectors)):
         return APART
-    near = output @ reference.T
+    near = output.vectors @ reference.vectors.T
     # Negative similarities count as 0, as in torchmetrics, whose special tokens are masked to zero vectors
     # that any token can match.
     precision = float(np.maximum(near.max(axis=1), 0).mean(dtype=np.float64))
     recall = float(np.maximum(near.max(axis=0), 0).mean(dtype=np.float64))
     both = precision + recall
     f1 = 2 * precision * recall / both if both else 0.0
-    return Match(min(1.0, precision), min(1.0, recall), min(1.0, f1))
+    truncated = output.truncated or reference.truncated
+    return Match(min(1.0, precision), min(1.0, recall), min(1.0, f1), truncated)
 
 
 PAIRS_AT_ONCE = 64
 """Pairs encoded together: enough for batches of similar length, while memory stays bounded."""
 
 Pair = tuple[str, str]
-
-
-class Compared(NamedTuple):
-    """BERTScore of a pair, and whether either text was truncated at the encoder's limit."""
-
-    match: Match
-    truncated: bool
 
 
 @metric("semantic")
@@ -104,8 +95,12 @@ class Semantic(TextMetric):
         Raises:
             EncoderUnavailable: If the encoder cannot be loaded.
         """
-        pair = (output, reference)
-        return compare_pairs(load(self.encoder, layer=self.layer), [pair])[pair].match.f1
+        return self.compare_many([(output, reference)])[0]
+
+    def compare_many(self, pairs: Sequence[Pair]) -> list[float]:
+        """BERTScore F1 of several pairs, whose texts are encoded together; see :meth:`compare`."""
+        compared = compare_pairs(load(self.encoder, layer=self.layer), pairs)
+        return [compared[pair].f1 for pair in pairs]
 
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt; skipped without an encoder."""
@@ -124,38 +119,38 @@ class Semantic(TextMetric):
         compared = compare_pairs(encoder, [pair for of_attempt in pairs for pair in of_attempt])
         return [self._reduced(encoder, [compared[pair] for pair in of_attempt]) for of_attempt in pairs]
 
-    def _reduced(self, encoder: Encoder, compared: Sequence[Compared]) -> Score:
+    def _reduced(self, encoder: Encoder, compared: Sequence[Match]) -> Score:
         if not compared:
             return self.skipped("the case has no reference")
         return self.reduced(
-            [each.match.f1 for each in compared],
-            method=describe(encoder),
+            [each.f1 for each in compared],
+            method=encoder.description,
             detail={
                 "encoder": encoder.name,
                 "revision": encoder.revision,
                 "backend": encoder.backend,
-                "precision": [each.match.precision for each in compared],
-                "recall": [each.match.recall for each in compared],
+                "precision": [each.precision for each in compared],
+                "recall": [each.recall for each in compared],
                 "truncated": any(each.truncated for each in compared),
             },
         )
 
 
-def compare_pairs(encoder: Encoder, pairs: Sequence[Pair]) -> dict[Pair, Compared]:
+def compare_pairs(encoder: Encoder, pairs: Sequence[Pair]) -> dict[Pair, Match]:
     """Compute the BERTScore of each distinct pair.
 
     Args:
         encoder: The encoder.
         pairs: (output, reference) pairs in any order; duplicates are computed once.
     """
-    compared: dict[Pair, Compared] = {}
+    compared: dict[Pair, Match] = {}
     to_encode: list[Pair] = []
     for pair in dict.fromkeys(pairs):
         output, reference = pair[0].strip(), pair[1].strip()
         if output == reference:
-            compared[pair] = Compared(EQUAL, truncated=False)
+            compared[pair] = EQUAL
         elif not (output and reference):
-            compared[pair] = Compared(APART, truncated=False)
+            compared[pair] = APART
         else:
             to_encode.append(pair)
     # Pairs with the same reference are adjacent, so that one encoding serves all of them.
@@ -163,11 +158,7 @@ def compare_pairs(encoder: Encoder, pairs: Sequence[Pair]) -> dict[Pair, Compare
     for start in range(0, len(to_encode), PAIRS_AT_ONCE):
         chunk = to_encode[start : start + PAIRS_AT_ONCE]
         embedded = embed(encoder, [output for output, _ in chunk], [reference for _, reference in chunk])
-        for output, reference in chunk:
-            ours, theirs = embedded[output], embedded[reference]
-            compared[output, reference] = Compared(
-                match(ours.vectors, theirs.vectors), ours.truncated or theirs.truncated
-            )
+        compared |= {pair: match(embedded[pair[0]], embedded[pair[1]]) for pair in chunk}
     return compared
 
 
@@ -194,7 +185,7 @@ def embed(encoder: Encoder, outputs: Iterable[str], references: Iterable[str]) -
     """
     known: dict[str, Embedded] = {}
     cacheable = dict.fromkeys(references)
-    name = describe(encoder)
+    name = encoder.description
     for text in cacheable:
         cached = _REFERENCES.get((name, text))
         if cached is not None:

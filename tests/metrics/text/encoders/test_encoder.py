@@ -1,7 +1,11 @@
+import json
+import shutil
+
 import pytest
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.text.encoders.encoder import Tokeniser, max_tokens
+from trivium.metrics.text.encoders.encoder import max_tokens
+from trivium.metrics.text.encoders.loading import load
 
 
 @pytest.mark.parametrize(
@@ -19,7 +23,11 @@ def test_the_limit_is_the_smaller_of_the_models_and_its_tokenisers(config, token
     assert max_tokens(config, tokeniser) == expected
 
 
-def test_a_limit_that_leaves_no_token_is_refused(tiny_folder):
-    tokenizers = pytest.importorskip("tokenizers")
-    with pytest.raises(EncoderUnavailable, match="leaves none"):
-        Tokeniser(tokenizers.Tokenizer.from_file(str(tiny_folder / "tokenizer.json")), 2)
+def test_a_limit_that_leaves_no_token_is_refused(tiny_folder, tiny_onnx_folder, tmp_path):
+    for source in (tiny_folder, tiny_onnx_folder):
+        folder = tmp_path / source.name
+        shutil.copytree(source, folder)
+        config = json.loads((folder / "tokenizer_config.json").read_text())
+        (folder / "tokenizer_config.json").write_text(json.dumps(config | {"model_max_length": 2}))
+        with pytest.raises(EncoderUnavailable, match="leaves none"):
+            load(str(folder))

@@ -1,5 +1,4 @@
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,15 +6,13 @@ import pytest
 from tests.encoders import ONNX, TORCH, only_installed, onnx_export
 from trivium.errors import EncoderUnavailable
 from trivium.metrics.text.encoders import loading
-from trivium.metrics.text.encoders.loading import encoder_name, forget, installed_backends, load
+from trivium.metrics.text.encoders.loading import encoder_name, installed_backends, load
 
 
 @pytest.fixture(autouse=True)
-def _nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRIVIUM_ENCODER", raising=False)
-    forget()
-    yield
-    forget()
+    monkeypatch.setattr(loading, "_loaded", {})
 
 
 @pytest.mark.parametrize(
@@ -67,14 +64,14 @@ def test_an_encoder_is_loaded_once(tiny_onnx_folder: Path):
     assert load(str(tiny_onnx_folder)) is load(str(tiny_onnx_folder))
 
 
-def test_a_failure_is_remembered_until_it_is_forgotten(tiny_onnx_folder: Path, tmp_path: Path):
+def test_a_failure_is_remembered(tiny_onnx_folder: Path, tmp_path: Path):
     folder = tmp_path / "later"
     for _ in range(2):
         with pytest.raises(EncoderUnavailable, match="is not a folder here"):
             load(str(folder))
         if not folder.exists():
             shutil.copytree(tiny_onnx_folder, folder)
-    forget()
+    loading._loaded.clear()
     assert load(str(folder)).name == "later"
 
 
@@ -89,7 +86,7 @@ def test_safetensors_are_run_by_pytorch_where_it_is_installed_and_else_by_onnx(
 ):
     for modules, backend in (((*ONNX, *TORCH), "torch"), (TORCH, "torch"), (ONNX, "onnx")):
         only_installed(monkeypatch, *modules)
-        forget()
+        loading._loaded.clear()
         assert load(str(tiny_folder)).backend == backend
 
 
@@ -100,7 +97,7 @@ def test_a_layer_that_is_not_there_is_refused(
         load(str(tiny_folder), layer=3)
     with pytest.raises(EncoderUnavailable, match="does not give layer 3; it gives last_hidden_state"):
         load(str(tiny_onnx_folder), layer=3)
-    forget()
+    loading._loaded.clear()
     only_installed(monkeypatch, *ONNX)
     with pytest.raises(EncoderUnavailable, match="its layers are 0 to 2"):
         load(str(tiny_folder), layer=3)

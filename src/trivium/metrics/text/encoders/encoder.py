@@ -1,14 +1,16 @@
-"""The encoder interface, and tokenisation with truncation to the model's limit."""
+"""What every encoder does, whichever library runs its model: tokens, their limit, and batches."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trivium.errors import EncoderUnavailable
+from trivium.metrics.text.encoders.model_files import Backend, Source
 from trivium.safe_text import sanitise
 
 _WITHOUT_LIMIT = 512
@@ -58,31 +60,57 @@ class Tokens(NamedTuple):
     truncated: bool
 
 
-class Tokeniser:
-    """A fast tokeniser of the ``tokenizers`` library that truncates at the model's limit.
+Vectors = NDArray[np.float32]
+"""Token vectors, shape (tokens, width)."""
+
+
+class Encoder(ABC):
+    """A loaded model with its tokeniser: token vectors of texts.
+
+    Scores from different encoders are not compared (docs/definitions/text.md#semantic).
 
     Args:
+        source: The model's files.
+        layer: Hidden layer whose vectors are returned, 0 for the embeddings, None for the last.
         tokenizer: A ``tokenizers.Tokenizer``; its truncation and padding are switched off.
-        max_tokens: The model's limit, special tokens included.
+        pad: Token id that fills up shorter texts of a batch.
+        limit: The model's limit in tokens, special tokens included; longer texts are truncated.
+
+    Attributes:
+        name: Name on the hub, or of the local folder.
+        revision: Commit on the hub, or a digest of the weights.
+        backend: Library that runs the model.
+        description: An unambiguous name: ``all-MiniLM-L6-v2@c9745ed1d9f2 (onnx)``.
+        tokens_at_once: Batch size in padded tokens.
+        workers: Number of batches encoded in parallel.
+
+    Raises:
+        EncoderUnavailable: If the limit leaves no token for a text.
     """
 
-    def __init__(self, tokenizer: Any, max_tokens: int) -> None:
+    backend: Backend
+    tokens_at_once = 512
+    workers: int
+
+    def __init__(self, source: Source, layer: int | None, tokenizer: Any, *, pad: int, limit: int) -> None:
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        self._tokenizer = tokenizer
-        self.max_tokens = max_tokens
-        self._own = max_tokens - tokenizer.num_special_tokens_to_add(is_pair=False)
+        self.name, self.revision, self.layer = source.name, source.revision, layer
+        which = "" if layer is None else f", layer {layer}"
+        self.description = f"{self.name}@{self.revision[:12]} ({self.backend}{which})"
+        self._tokenizer, self._pad, self._limit = tokenizer, pad, limit
+        self._own = limit - tokenizer.num_special_tokens_to_add(is_pair=False)
         if self._own < 1:
-            raise EncoderUnavailable(f"the encoder's limit of {max_tokens} tokens leaves none for a text")
+            raise EncoderUnavailable(f"the encoder's limit of {limit} tokens leaves none for a text")
 
-    def __call__(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokenise each text, truncated to the limit."""
+    def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokenise each text, truncated to the model's limit."""
         # A text may hold megabytes of which the model reads one page. Tokenise only its head, unless the
         # head gives too few tokens to be safe.
-        head = _HEAD_PER_TOKEN * self.max_tokens
+        head = _HEAD_PER_TOKEN * self._limit
         encodings = self._encodings([text[:head] for text in texts])
         for index, text in enumerate(texts):
-            if len(text) > head and len(encodings[index].ids) <= 2 * self.max_tokens:
+            if len(text) > head and len(encodings[index].ids) <= 2 * self._limit:
                 (encodings[index],) = self._encodings([text])
         return [self._cut(encoding) for encoding in encodings]
 
@@ -105,43 +133,38 @@ class Tokeniser:
         stop = start + self._own
         return Tokens(ids[:stop] + ids[len(ids) - behind :], start, stop, truncated=True)
 
-
-Vectors = NDArray[np.float32]
-"""Token vectors, shape (tokens, width)."""
-
-Backend = Literal["onnx", "torch"]
-
-
-class Encoder(Protocol):
-    """A loaded model with its tokeniser.
-
-    Scores from different encoders are not compared (docs/definitions/text.md#semantic).
-
-    Attributes:
-        name: Name on the hub, or of the local folder.
-        revision: Commit on the hub, or a digest of the weights.
-        backend: Library that runs the model.
-        layer: Hidden layer whose vectors are returned, None for the last.
-        max_tokens: The model's limit, special tokens included; longer texts are truncated.
-        tokens_at_once: Batch size in padded tokens.
-        workers: Number of batches encoded in parallel.
-    """
-
-    name: str
-    revision: str
-    backend: Backend
-    layer: int | None
-    max_tokens: int
-    tokens_at_once: int
-    workers: int
-
-    def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokenise each text, truncated to the model's limit."""
-        ...
-
     def encode(self, batches: Iterable[Sequence[Tokens]]) -> Iterator[list[Vectors]]:
-        """Yield for each batch the vectors of each text, special tokens excluded."""
-        ...
+        """Yield for each batch the vectors of each text, special tokens excluded.
+
+        Batches are encoded in parallel, each on one core. This is faster than running each on all cores: the
+        layers are small, and the cores would spin while they wait for each other after every layer, above all
+        on a busy machine.
+        """
+        with ThreadPoolExecutor(self.workers) as pool:
+            yield from pool.map(self._encode, batches)
+
+    def _encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
+        shape = (len(batch), max(len(tokens.ids) for tokens in batch))
+        ids, mask = np.full(shape, self._pad, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for row, tokens in enumerate(batch):
+            ids[row, : len(tokens.ids)] = tokens.ids
+            mask[row, : len(tokens.ids)] = 1
+        hidden = self.hidden(ids, mask)
+        return [
+            np.array(hidden[row, each.start : each.stop], dtype=np.float32) for row, each in enumerate(batch)
+        ]
+
+    @abstractmethod
+    def hidden(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Run the model; thread-safe.
+
+        Args:
+            ids: Token ids, shape (texts, tokens).
+            mask: 1 for tokens of the texts, 0 for those that fill up; the same shape.
+
+        Returns:
+            Vectors of the layer, shape (texts, tokens, width).
+        """
 
 
 _processes = 1
@@ -158,49 +181,3 @@ def cores() -> int:
     """Return the number of CPU cores that this process may use."""
     all_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, all_cores // _processes)
-
-
-def one_core_each(
-    encode: Callable[[Sequence[Tokens]], list[Vectors]],
-    batches: Iterable[Sequence[Tokens]],
-    *,
-    workers: int,
-    begin: Callable[[], None] | None = None,
-) -> Iterator[list[Vectors]]:
-    """Encode batches in parallel, one core per batch.
-
-    This is faster than running each batch on all cores: the layers are small, and the cores would spin
-    while they wait for each other after every layer, above all on a busy machine.
-
-    Args:
-        encode: Encodes one batch; must be thread-safe.
-        batches: The batches to encode.
-        workers: Number of threads.
-        begin: Called in each thread before its first batch.
-    """
-    with ThreadPoolExecutor(workers, initializer=begin) as pool:
-        yield from pool.map(encode, batches)
-
-
-def describe(encoder: Encoder) -> str:
-    """Return an unambiguous name: ``all-MiniLM-L6-v2@c9745ed1d9f2 (onnx)``."""
-    layer = "" if encoder.layer is None else f", layer {encoder.layer}"
-    return f"{encoder.name}@{encoder.revision[:12]} ({encoder.backend}{layer})"
-
-
-def padded(batch: Sequence[Tokens], pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ids and attention mask of a batch, each of shape (texts, tokens of the longest text)."""
-    shape = (len(batch), max(len(tokens.ids) for tokens in batch))
-    ids, mask = np.full(shape, pad, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    for row, tokens in enumerate(batch):
-        ids[row, : len(tokens.ids)] = tokens.ids
-        mask[row, : len(tokens.ids)] = 1
-    return ids, mask
-
-
-def own_vectors(batch: Sequence[Tokens], hidden: Any) -> list[Vectors]:
-    """Copy each text's vectors out of ``hidden``, shape (texts, tokens, width), special tokens excluded."""
-    return [
-        np.array(hidden[row, tokens.start : tokens.stop], dtype=np.float32)
-        for row, tokens in enumerate(batch)
-    ]

@@ -7,8 +7,8 @@ from pathlib import Path
 from threading import Lock
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.text.encoders.encoder import Backend, Encoder, describe
-from trivium.metrics.text.encoders.model_files import find
+from trivium.metrics.text.encoders.encoder import Encoder
+from trivium.metrics.text.encoders.model_files import Backend, find
 
 log = logging.getLogger(__name__)
 
@@ -72,13 +72,12 @@ def packaged_encoder() -> str | None:
     return str(folder) if folder.is_dir() else None
 
 
-def load(wanted: str | None = None, *, layer: int | None = None, tell: bool = True) -> Encoder:
+def load(wanted: str | None = None, *, layer: int | None = None) -> Encoder:
     """Load an encoder on first use and cache it; a failure is cached, too.
 
     Args:
         wanted: A folder or a name on the hub; None for TRIVIUM_ENCODER or the default.
         layer: Hidden layer whose vectors are returned, None for the last.
-        tell: Whether to log a failure.
 
     Raises:
         EncoderUnavailable: If it cannot be loaded; the message says what to install or download.
@@ -89,21 +88,13 @@ def load(wanted: str | None = None, *, layer: int | None = None, tell: bool = Tr
         if found is None:
             try:
                 found = _load(name, layer)
-                log.info("semantic: encoder %s", describe(found))
+                log.info("semantic: encoder %s", found.description)
             except EncoderUnavailable as error:
-                if tell:
-                    log.info("semantic: no encoder: %s", error)  # the run's reservations say so, too
                 found = error
             _loaded[name, layer] = found
     if isinstance(found, EncoderUnavailable):
         raise EncoderUnavailable(str(found))
     return found
-
-
-def forget() -> None:
-    """Clear the cache of encoders and failures, for example after an installation or a download."""
-    with _lock:
-        _loaded.clear()
 
 
 def _load(name: str, layer: int | None) -> Encoder:

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from trivium.errors import EncoderUnavailable
 from trivium.metrics.text.encoders.bert_graph import check_architecture
-from trivium.metrics.text.encoders.encoder import Backend
 
 log = logging.getLogger(__name__)
+
+Backend = Literal["onnx", "torch"]
+"""Library that runs a model."""
 
 HUB_SECONDS = 10.0
 """Timeout of a request to the hub; short, so that a machine without network fails soon."""

@@ -3,34 +3,26 @@
 An encoder is an ONNX export, or the safetensors of a BERT-like model, whose graph is then built here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trivium.errors import EncoderUnavailable
 from trivium.metrics.text.encoders.bert_graph import build_graph
-from trivium.metrics.text.encoders.encoder import (
-    Backend,
-    Tokeniser,
-    Tokens,
-    Vectors,
-    cores,
-    max_tokens,
-    one_core_each,
-    own_vectors,
-    padded,
-)
+from trivium.metrics.text.encoders.encoder import Encoder, Vectors, cores, max_tokens
 from trivium.metrics.text.encoders.model_files import Source
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _LAST_HIDDEN = ("last_hidden_state", "token_embeddings")
 
 
-class OnnxEncoder:
-    """An encoder on ONNX Runtime with its tokeniser; see :class:`Encoder`."""
+class OnnxEncoder(Encoder):
+    """An encoder on ONNX Runtime."""
 
-    backend: Backend = "onnx"
-    tokens_at_once = 512  # a batch that stays in a CPU's caches; larger ones were up to a fifth slower
+    backend = "onnx"  # its 512 tokens at once stay in a CPU's caches; more were up to a fifth slower
 
     def __init__(self, source: Source, layer: int | None) -> None:
         """Load the model.
@@ -45,7 +37,6 @@ class OnnxEncoder:
         import onnxruntime
         from tokenizers import Tokenizer
 
-        self.name, self.revision, self.layer = source.name, source.revision, layer
         self.workers = cores()
         tokenizer = source.folder / "tokenizer.json"
         if not tokenizer.is_file():
@@ -71,7 +62,6 @@ class OnnxEncoder:
             raise EncoderUnavailable(
                 f"the tokenizer.json of {source.name} knows {known} tokens, but its weights {vocabulary}"
             )
-        self._pad = config.get("pad_token_id") or 0
         self._inputs = {each.name for each in self._session.get_inputs()}
         if unknown := self._inputs - _INPUTS:
             raise EncoderUnavailable(
@@ -79,23 +69,15 @@ class OnnxEncoder:
                 "expected an encoder that reads input_ids and attention_mask"
             )
         self._output = _output(source.name, self._session.get_outputs(), layer)
-        self.max_tokens = max_tokens(config, source.config("tokenizer_config.json"))
-        self._tokeniser = Tokeniser(tokeniser, self.max_tokens)
+        limit = max_tokens(config, source.config("tokenizer_config.json"))
+        super().__init__(source, layer, tokeniser, pad=config.get("pad_token_id") or 0, limit=limit)
 
-    def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokenise each text, truncated to the model's limit."""
-        return self._tokeniser(texts)
-
-    def encode(self, batches: Iterable[Sequence[Tokens]]) -> Iterator[list[Vectors]]:
-        """Yield for each batch the vectors of each text, special tokens excluded."""
-        return one_core_each(self._encode, batches, workers=self.workers)
-
-    def _encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
-        ids, mask = padded(batch, self._pad)
+    def hidden(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> Vectors:
+        """Run the model."""
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": ids * 0}
         wanted = {name: array for name, array in feed.items() if name in self._inputs}
-        (hidden,) = self._session.run([self._output], wanted)
-        return own_vectors(batch, hidden)
+        hidden: Vectors = self._session.run([self._output], wanted)[0]
+        return hidden
 
 
 def _load(model: bytes | Path, options: Any, weights: Mapping[str, Vectors]) -> Any:

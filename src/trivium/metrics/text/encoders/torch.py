@@ -2,27 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.text.encoders.encoder import (
-    Backend,
-    Tokeniser,
-    Tokens,
-    Vectors,
-    cores,
-    max_tokens,
-    one_core_each,
-    own_vectors,
-    padded,
-)
+from trivium.metrics.text.encoders.encoder import Encoder, Tokens, Vectors, cores, max_tokens
 from trivium.metrics.text.encoders.model_files import Source
 
 
-class TorchEncoder:
-    """A transformers model with its tokeniser; see :class:`Encoder`."""
+class TorchEncoder(Encoder):
+    """A transformers model."""
 
-    backend: Backend = "torch"
+    backend = "torch"
 
     def __init__(self, source: Source, layer: int | None) -> None:
         """Load the model, only from safetensors: pickled weights can run code.
@@ -37,11 +29,11 @@ class TorchEncoder:
         import torch
         from transformers import AutoModel, AutoTokenizer
 
-        self.name, self.revision, self.layer = source.name, source.revision, layer
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.workers = min(torch.get_num_threads(), cores())
         # On two cores, 1024 was 5 % faster and took a quarter more memory.
-        self.tokens_at_once = 32_768 if self._device == "cuda" else 512
-        self.workers = 1 if self._device == "cuda" else min(torch.get_num_threads(), cores())
+        if self._device == "cuda":
+            self.tokens_at_once, self.workers = 32_768, 1
         try:
             with _quietly():
                 tokenizer = AutoTokenizer.from_pretrained(source.folder, local_files_only=True)
@@ -55,42 +47,35 @@ class TorchEncoder:
         layers = getattr(model.config, "num_hidden_layers", None)
         if layer is not None and (layers is None or not 0 <= layer <= layers):
             raise EncoderUnavailable(f"{source.name} has no layer {layer}; its layers are 0 to {layers}")
-        self._pad = model.config.pad_token_id or 0
         self._model = model.eval().requires_grad_(requires_grad=False).to(self._device)
-        self.max_tokens = max_tokens(
-            source.config("config.json"), {"model_max_length": tokenizer.model_max_length}
-        )
-        self._tokeniser = Tokeniser(tokenizer.backend_tokenizer, self.max_tokens)
-
-    def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokenise each text, truncated to the model's limit."""
-        return self._tokeniser(texts)
+        stated = {"model_max_length": tokenizer.model_max_length}
+        limit, pad = max_tokens(source.config("config.json"), stated), model.config.pad_token_id or 0
+        super().__init__(source, layer, tokenizer.backend_tokenizer, pad=pad, limit=limit)
 
     def encode(self, batches: Iterable[Sequence[Tokens]]) -> Iterator[list[Vectors]]:
         """Yield for each batch the vectors of each text, special tokens excluded."""
-        if self.workers == 1:
-            yield from map(self._encode, batches)
-            return
         import torch
 
         before = torch.get_num_threads()
         try:
-            yield from one_core_each(
-                self._encode, batches, workers=self.workers, begin=partial(torch.set_num_threads, 1)
-            )
+            yield from super().encode(batches)
         finally:
             torch.set_num_threads(before)  # part of the thread count is global to the process
 
-    def _encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
+    def hidden(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> Vectors:
+        """Run the model."""
         import torch
 
-        ids, mask = (torch.from_numpy(array).to(self._device) for array in padded(batch, self._pad))
+        torch.set_num_threads(1)  # in this thread, of which there is one for each core
+        given = {"input_ids": ids, "attention_mask": mask}
         with torch.inference_mode():
             made = self._model(
-                input_ids=ids, attention_mask=mask, output_hidden_states=self.layer is not None
+                **{name: torch.from_numpy(array).to(self._device) for name, array in given.items()},
+                output_hidden_states=self.layer is not None,
             )
-        hidden = made.last_hidden_state if self.layer is None else made.hidden_states[self.layer]
-        return own_vectors(batch, hidden.cpu().numpy())
+        states = made.last_hidden_state if self.layer is None else made.hidden_states[self.layer]
+        vectors: Vectors = states.cpu().numpy()
+        return vectors
 
 
 @contextmanager
