@@ -6,7 +6,7 @@ from tests.metrics.graph import peer
 from tests.strategies import traces
 from tests.traces.samples import agent, calls, tool
 from trivium.metrics.graph.agents import interaction_graph, interactions
-from trivium.metrics.graph.matching import tool_sequence
+from trivium.metrics.graph.matching import counted_calls
 from trivium.metrics.graph.trajectories import END, START, indexed_tool_graph, tool_graph
 from trivium.suites.settings import ToolSettings
 from trivium.traces.trace import Message, Trace
@@ -29,12 +29,12 @@ def test_consecutive_calls_are_joined_from_start_to_end():
 
 def test_by_agent_each_has_a_sequence_of_its_own():
     spans = (tool("1", "a", agent="x"), tool("2", "p", agent="y"), tool("3", "b", agent="x"))
-    graph = tool_graph(Trace(spans=spans), by="agent")
+    graph = tool_graph(Trace(spans=spans), ToolSettings(by="agent"))
     assert counts(graph) == {(START, "a"): 1, ("a", "b"): 1, ("b", END): 1, (START, "p"): 1, ("p", END): 1}
 
 
 def test_ignored_tools_leave_no_trace_and_no_calls_no_nodes():
-    assert counts(tool_graph(calls("think", "a", "think"), ignore=("think",))) == {
+    assert counts(tool_graph(calls("think", "a", "think"), ToolSettings(ignore=("think",)))) == {
         (START, "a"): 1,
         ("a", END): 1,
     }
@@ -62,7 +62,8 @@ def test_messages_join_agents_with_counts_by_type():
 @given(traces())
 def test_graphs_by_numbers_are_the_graphs_by_definition(trace):
     for by in ("run", "agent"):
-        found, graph = indexed_tool_graph(trace, ToolSettings(by=by)), peer.named(tool_graph(trace, by=by))
+        tools = ToolSettings(by=by)
+        found, graph = indexed_tool_graph(trace, tools), peer.named(tool_graph(trace, tools))
         names = (START, END, *found.tools)
         assert {(names[s], names[t]) for s, t in found.graph.edges} == set(graph.edges)
         assert found.graph.n == len(graph)
@@ -73,4 +74,4 @@ def test_graphs_by_numbers_are_the_graphs_by_definition(trace):
 
 @given(traces())
 def test_the_sequence_is_that_of_the_calls(trace):
-    assert len(tool_sequence(trace)) == sum(span.kind == "tool" for span in trace.spans)
+    assert len(counted_calls(trace, ToolSettings())) == sum(span.kind == "tool" for span in trace.spans)

@@ -10,7 +10,7 @@ from typing import Self
 
 import msgspec
 
-from trivium.metrics.graph.matching import cached, counted_calls
+from trivium.metrics.graph.matching import counted_calls, once
 from trivium.metrics.graph.measures import (
     Edge,
     IndexGraph,
@@ -306,6 +306,5 @@ def recorded_by(trace: Trace) -> str | None:
     return f"{RECORDED_BY}{' and '.join(trace.recorders)}" if trace.recorders else None
 
 
-def interactions(trace: Trace) -> Interactions:
-    """Return the interactions of a trace, cached."""
-    return cached(trace, "interactions", lambda: Interactions(trace))
+interactions = once(Interactions)
+"""The interactions of a trace."""

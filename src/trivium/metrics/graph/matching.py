@@ -1,13 +1,31 @@
 """Matches the tool calls of a trace with those that a case expects."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
 from trivium.suites.case import Case, ExpectedTool
 from trivium.suites.settings import ToolSettings
 from trivium.traces.trace import Span, Trace, canonical
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def once(make: Callable[Concatenate[Trace, P], T]) -> Callable[Concatenate[Trace, P], T]:
+    """Keep on a trace what a function computes of it and of further arguments, which are hashable."""
+
+    @wraps(make)
+    def kept(trace: Trace, /, *args: P.args, **options: P.kwargs) -> T:
+        cache: dict[Hashable, T] = trace.__dict__.setdefault("_once", {})
+        key = (make.__qualname__, *args, *options.items())
+        if key not in cache:
+            cache[key] = make(trace, *args, **options)
+        return cache[key]
+
+    return kept
 
 
 class Matching(msgspec.Struct, frozen=True):
@@ -51,18 +69,12 @@ def case_matching(trace: Trace, case: Case, tools: ToolSettings) -> Matching | N
     expected = case.expect.tools
     if expected is None:
         return None
-    found, of = cached(
-        trace, ("matching", tools.ignore, tools.match), lambda: _of_case(trace, expected, tools)
-    )
-    # The cache may hold the matching of this trace with another case.
-    return found if of is expected else _of_case(trace, expected, tools)[0]
-
-
-def _of_case(
-    trace: Trace, expected: Sequence[ExpectedTool], tools: ToolSettings
-) -> tuple[Matching, Sequence[ExpectedTool]]:
-    wanted = [tool for tool in expected if tool.name not in tools.ignore] if tools.ignore else expected
-    return match(counted_calls(trace, tools), wanted, tools.match), expected
+    kept: dict[str, Any] = trace.__dict__
+    if "_matching" not in kept or kept["_matching"][0] is not expected or kept["_matching"][1] != tools:
+        wanted = [tool for tool in expected if tool.name not in tools.ignore]
+        kept["_matching"] = expected, tools, match(counted_calls(trace, tools), wanted, tools.match)
+    found: Matching = kept["_matching"][2]
+    return found
 
 
 def match(made: Sequence[Span], expected: Sequence[ExpectedTool], how: str) -> Matching:
@@ -141,42 +153,24 @@ def counted_calls(trace: Trace, tools: ToolSettings) -> tuple[Span, ...]:
     """Return the tool calls ordered by start, without those that the suite ignores."""
     if not tools.ignore:
         return trace.tool_calls
-    return cached(
-        trace,
-        ("calls", tools.ignore),
-        lambda: tuple(call for call in trace.tool_calls if call.name not in tools.ignore),
-    )
-
-
-def tool_sequence(trace: Trace, tools: ToolSettings = ALL_CALLS) -> tuple[str, ...]:
-    """Return the names of the tools called, in order."""
-    return cached(
-        trace,
-        ("sequence", tools.ignore),
-        lambda: tuple([call.name for call in counted_calls(trace, tools)]),
-    )
+    return tuple(call for call in trace.tool_calls if call.name not in tools.ignore)
 
 
 def tool_walks(trace: Trace, tools: ToolSettings) -> list[tuple[str, ...]]:
     """Return the call sequences that make the tool graph: one for the run, or one for each agent."""
-    if tools.by == "run":
-        sequence = tool_sequence(trace, tools)
-        return [sequence] if sequence else []
     walks: dict[str | None, list[str]] = {}
     for call in counted_calls(trace, tools):
-        walks.setdefault(call.agent, []).append(call.name)
+        walks.setdefault(call.agent if tools.by == "agent" else None, []).append(call.name)
     return [tuple(walk) for walk in walks.values()]
 
 
+@once
 def logical_calls(trace: Trace, tools: ToolSettings) -> int:
     """Return the number of calls, where a call and its retries count as one.
 
     A retry follows a failed call of the same tool by the same agent.
     """
-    return cached(trace, ("logical", tools.ignore), lambda: _without_retries(counted_calls(trace, tools)))
-
-
-def _without_retries(calls: Sequence[Span]) -> int:
+    calls = counted_calls(trace, tools)
     retries = 0
     latest: dict[str | None, Span] = {}
     for call in calls:
@@ -205,21 +199,3 @@ def lcs_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
         if hits:
             open_places = (open_places + hits | open_places - hits) & everything
     return len(first) - open_places.bit_count()
-
-
-T = TypeVar("T")
-
-
-def cached(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
-    """Return ``make()``, cached on the trace.
-
-    Args:
-        trace: The trace that the value is computed from.
-        key: Everything else that the value depends on.
-        make: Computes the value on the first call.
-    """
-    cache: dict[Hashable, Any] = trace.__dict__.setdefault("_once", {})
-    if key not in cache:
-        cache[key] = make()
-    value: T = cache[key]
-    return value

@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, combinations, pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from trivium.metrics.graph.matching import (
-    cached,
+    ALL_CALLS,
     case_matching,
     counted_calls,
     counted_names,
     lcs_length,
     logical_calls,
+    once,
     tool_walks,
 )
 from trivium.metrics.graph.measures import (
@@ -86,7 +87,7 @@ def path_agreement(sequences: Sequence[Sequence[str]]) -> Score:
     calls agree.
 
     Args:
-        sequences: Names of the tools called in each attempt, in order (see ``tool_sequence``).
+        sequences: Names of the tools called in each attempt, in order (see ``counted_calls``).
 
     Returns:
         A score in [0, 1], skipped for fewer than two attempts; ``detail`` has the number of attempts and
@@ -152,9 +153,10 @@ class Complexity(ToolMetric):
         return self.ok(None, raw=path * branching, detail=detail)
 
 
+@once
 def call_repeats(trace: Trace, tools: ToolSettings) -> CallRepeats:
-    """Return the loops and the repeated calls of a trace, cached."""
-    return cached(trace, ("repeats", tools.ignore), lambda: CallRepeats(counted_calls(trace, tools)))
+    """Return the loops and the repeated calls of a trace."""
+    return CallRepeats(counted_calls(trace, tools))
 
 
 MOST_LOOPS_LISTED = 5
@@ -263,9 +265,7 @@ class Completed(TraceMetric):
 START, END = "START", "END"
 
 
-def tool_graph(
-    trace: Trace, *, by: Literal["run", "agent"] = "run", ignore: tuple[str, ...] = ()
-) -> NamedGraph:
+def tool_graph(trace: Trace, tools: ToolSettings = ALL_CALLS) -> NamedGraph:
     """Return the tool graph, for drawings and exports.
 
     Definition: docs/definitions/traces.md#tool-graph.
@@ -273,14 +273,9 @@ def tool_graph(
     Nodes are the tools called, START and END (a tool with such a name gets quotation marks). An edge connects
     consecutive calls, with how often they occur. START leads to the first call, and the last call
     to END. A trace without calls has no nodes.
-
-    Args:
-        trace: The trace.
-        by: One call sequence for the run, or one for each agent.
-        ignore: Tools to leave out.
     """
     counts: Counter[tuple[str, str]] = Counter()
-    for walk in tool_walks(trace, ToolSettings(by=by, ignore=ignore)):
+    for walk in tool_walks(trace, tools):
         names = [f'"{name}"' if name in (START, END) else name for name in walk]
         counts.update(pairwise([START, *names, END]))
     nodes = tuple(dict.fromkeys(chain.from_iterable(counts)))
@@ -306,8 +301,7 @@ class ToolGraph(NamedTuple):
         return cls(IndexGraph.of([0, 1, *tools] if tools else [], edges), tools)
 
 
+@once
 def indexed_tool_graph(trace: Trace, tools: ToolSettings) -> ToolGraph:
-    """Return the tool graph of a trace, cached."""
-    return cached(
-        trace, ("indexed_tool_graph", tools.ignore, tools.by), lambda: ToolGraph.of(tool_walks(trace, tools))
-    )
+    """Return the tool graph of a trace."""
+    return ToolGraph.of(tool_walks(trace, tools))
