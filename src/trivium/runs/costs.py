@@ -12,7 +12,7 @@ import numpy as np
 
 from trivium.agents.attempt import UNFAIR, Attempt, Usage
 from trivium.agents.conversation import ScriptedUser, Users
-from trivium.metrics.judge.budget.ledger import Entry, MemoryLedger, Spending
+from trivium.metrics.judge.budget.ledger import Entry, Ledger, Spending
 from trivium.metrics.judge.budget.prices import Prices
 from trivium.metrics.metric import Metric
 from trivium.number_buffer import BLOCK, NumberBuffer
@@ -105,7 +105,7 @@ async def judges_attached(
 @contextmanager
 def judge_of_pairs(
     store: "Store", run: RunRecord, settings: JudgeSettings, rubric: "Rubric", *, encoder: str | None
-) -> "Iterator[tuple[Judge, MemoryLedger]]":
+) -> "Iterator[tuple[Judge, Ledger]]":
     """A judge with a budget and a ledger of its own, whose responses are cached with a run.
 
     Args:
@@ -122,7 +122,7 @@ def judge_of_pairs(
 
     executor = JudgeExecutor(settings)
     cache = StoredResponseCache(store, run, shared=settings.cache, max_mb=settings.cache_mb)
-    ledger = MemoryLedger()
+    ledger = Ledger()
     executor.configure(cache=cache, budget=run_budget(settings, ledger=ledger))
     try:
         yield Judge(rubric, rubric.dimensions, settings, encoder=encoder, executor=executor), ledger

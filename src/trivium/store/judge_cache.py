@@ -4,12 +4,11 @@ import logging
 import time
 import zlib
 from collections.abc import Sequence
-from threading import Lock
 
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
-from trivium.metrics.judge.client.request import ModelResponse
+from trivium.metrics.judge.client.request import ModelResponse, ResponseCache
 from trivium.store import schema as tables
 from trivium.store.background_writer import Writer
 from trivium.store.connection import explain_errors, fetched, insert_into
@@ -35,8 +34,8 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ModelResponse)
 
 
-class StoredResponseCache:
-    """Response cache in the store; see :class:`~trivium.metrics.judge.client.request.ResponseCache`.
+class StoredResponseCache(ResponseCache):
+    """Response cache in the store; in memory is what is not committed yet.
 
     Args:
         store: The store.
@@ -47,13 +46,12 @@ class StoredResponseCache:
     """
 
     def __init__(self, store: Store, run: RunRecord, *, shared: bool, max_mb: float | None = None) -> None:
+        super().__init__()
         self._store = store
         self._run = run.number
         self._shared = shared
         self._max_bytes = None if max_mb is None else max_mb * 1e6
         self._unchecked_bytes = 0
-        self._lock = Lock()
-        self._uncommitted: dict[str, ModelResponse] = {}
         self._written: list[str] = []
         self._writer = Writer(store.engine)
 
@@ -63,8 +61,7 @@ class StoredResponseCache:
         Raises:
             StoreError: If the store cannot be read.
         """
-        with self._lock:
-            cached = {key: self._uncommitted[key] for key in keys if key in self._uncommitted}
+        cached = super().fetch(keys)
         queried = [key for key in keys if key not in cached]
         bodies: dict[str, bytes] = {}
         used_again: set[tuple[str, int]] = set()
@@ -89,9 +86,9 @@ class StoredResponseCache:
     def put(self, key: str, response: ModelResponse) -> None:
         """Queue a response for writing; returns at once."""
         with self._lock:
-            if key in self._uncommitted:
+            if key in self._responses:
                 return
-            self._uncommitted[key] = response
+            self._responses[key] = response
         self._writer.write(self._put, (key, response, time.time()))
 
     def pending(self) -> int:
@@ -100,9 +97,7 @@ class StoredResponseCache:
 
     def drop(self, keys: Sequence[str]) -> None:
         """Queue responses for deletion; returns at once."""
-        with self._lock:
-            for key in keys:
-                self._uncommitted.pop(key, None)
+        super().drop(keys)
         for key in keys:
             self._writer.write(self._drop, key)
 
@@ -118,13 +113,13 @@ class StoredResponseCache:
         """
         self._writer.close()
         with self._lock:
-            self._uncommitted.clear()
+            self._responses.clear()
 
     def _put(self, connection: Connection, responses: Sequence[tuple[str, ModelResponse, float]]) -> None:
         with self._lock:
             # The last transaction is committed by now, so its responses can be read from the table.
             for key in self._written:
-                self._uncommitted.pop(key, None)
+                self._responses.pop(key, None)
             self._written = [key for key, _, _ in responses]
         bodies = [zlib.compress(_encoder.encode(response), 1) for _, response, _ in responses]
         rows = [

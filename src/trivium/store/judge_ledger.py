@@ -6,12 +6,11 @@ adds up what is drawn, under a lock, so that together they never draw more than 
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, func, select, update
 
-from trivium.metrics.judge.budget.ledger import Draw, Entry, Spending
+from trivium.metrics.judge.budget.ledger import Draw, Entry, Ledger, Spending
 from trivium.store import schema as tables
 from trivium.store.background_writer import Writer
 from trivium.store.connection import fetched, insert_into, writing
@@ -25,8 +24,8 @@ _SEPARATOR = "\x1f"
 """Separates the dimensions of an entry: the ASCII unit separator."""
 
 
-class StoredLedger:
-    """Ledger in the store; see :class:`~trivium.metrics.judge.budget.ledger.Ledger`.
+class StoredLedger(Ledger):
+    """Ledger in the store.
 
     Args:
         store: The store.
@@ -34,17 +33,16 @@ class StoredLedger:
     """
 
     def __init__(self, store: Store, run: RunRecord) -> None:
+        super().__init__()
         self._engine = store.engine
         self._run = run.number
-        self._lock = Lock()
         self._entries = dict(entries_of(store, run))
         self._committed = committed_of(store, run)
         self._writer = Writer(store.engine)
 
     def record(self, entry: Entry, more: Spending) -> None:
         """Add spending to an entry; returns at once."""
-        with self._lock:
-            self._entries[entry] = self._entries.get(entry, Spending()) + more
+        super().record(entry, more)
         self._writer.write(self._record, (entry, more))
 
     def draw(self, draw: Draw) -> bool:
@@ -69,15 +67,6 @@ class StoredLedger:
     def give_back(self, *, usd: float, tokens: int) -> None:
         """Take an amount back from what is committed; returns at once."""
         self._writer.write(self._give_back, (usd, tokens))
-
-    def entries(self) -> Mapping[Entry, Spending]:
-        """Return what was recorded for the run at first, and by this process since."""
-        with self._lock:
-            return dict(self._entries)
-
-    def committed(self) -> tuple[float, int]:
-        """Return the USD and tokens that were committed when this process last drew."""
-        return self._committed
 
     def close(self) -> None:
         """Block until everything is in the store.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.metrics.judge.budget.calls import call, reply
 from trivium.metrics.judge.budget.budget import Budget, BudgetExhausted, InputTokenBound
-from trivium.metrics.judge.budget.ledger import Draw, MemoryLedger, Spending
+from trivium.metrics.judge.budget.ledger import Draw, Ledger, Spending
 from trivium.metrics.judge.budget.prices import Prices
 
 NAME = "openai:gpt-4o-mini"
@@ -36,7 +36,7 @@ def total(ledger) -> Spending:
 
 def test_without_a_budget_everything_is_allowed_and_counted():
     async def work():
-        ledger = MemoryLedger()
+        ledger = Ledger()
         one = make_budget(ledger=ledger)
         holds = [await one.reserve(CALL, about=ABOUT) for _ in range(100)]
         for hold in holds:
@@ -54,7 +54,7 @@ def test_without_a_budget_everything_is_allowed_and_counted():
 
 def test_without_a_price_tokens_are_counted_and_the_cost_is_unknown():
     async def work():
-        ledger = MemoryLedger()
+        ledger = Ledger()
         one = Budget(Prices(["ollama:m"], {}), ledger=ledger)
         hold = await one.reserve(call(model="m", provider="ollama"), about=ABOUT)
         assert one.settle(hold, reply(10, 5), billed=True) is None
@@ -76,7 +76,7 @@ def test_a_request_that_could_pass_the_budget_is_refused():
 
 
 def test_a_refusal_is_put_into_words_though_another_process_gives_back_right_after_it():
-    class Refusing(MemoryLedger):
+    class Refusing(Ledger):
         def draw(self, draw: Draw) -> bool:
             return False  # and by the time that what is committed is read, it is nothing
 
@@ -125,7 +125,7 @@ def test_what_an_answer_left_is_there_for_the_next_while_others_are_in_flight(bu
 
 def test_unbilled_requests_cost_nothing_and_unknown_costs_count_at_their_maximum():
     async def work():
-        ledger = MemoryLedger()
+        ledger = Ledger()
         one = make_budget(budget_usd=MOST_USD, ledger=ledger)
         for _ in range(20):
             one.settle(await one.reserve(CALL, about=ABOUT), None, billed=False)
@@ -143,7 +143,7 @@ def test_unbilled_requests_cost_nothing_and_unknown_costs_count_at_their_maximum
 
 def test_unknown_costs_are_reported_at_their_maximum_without_a_budget_too():
     async def work():
-        ledger = MemoryLedger()
+        ledger = Ledger()
         one = make_budget(ledger=ledger)
         one.settle(await one.reserve(CALL, about=ABOUT), None, billed=True)
         one.settle(await one.reserve(CALL, about=ABOUT), reply(0, 0), billed=True)  # which says no counts
@@ -175,7 +175,7 @@ def test_the_shared_tokens_of_requests_are_estimated_from_an_answer():
 
 def test_a_request_in_flight_is_in_the_books_until_its_end_is_known():
     async def work():
-        ledger = MemoryLedger()
+        ledger = Ledger()
         one = make_budget(ledger=ledger)
         first, second = [await one.reserve(CALL, about=ABOUT) for _ in range(2)]
         in_flight = total(ledger)
@@ -222,7 +222,7 @@ def test_a_budget_is_never_passed(seed, budget, at_once):
     """Truth is kept apart from the budget: what was really billed, of what came back and of what did not."""
     rng = random.Random(seed)
     billed = 0.0
-    ledger = MemoryLedger()
+    ledger = Ledger()
     one = make_budget(budget_usd=budget, ledger=ledger)
     shared = rng.randrange(1, SHARED)  # the same text is as many tokens every time
 
@@ -265,7 +265,7 @@ def test_a_budget_is_not_passed_by_a_run_that_is_killed_again_and_again(seed, ki
     entries: dict = {}
     committed = (0.0, 0)
     for _ in range(kills):
-        ledger = MemoryLedger()
+        ledger = Ledger()
         for entry, spent in entries.items():
             ledger.record(entry, spent)
         ledger.draw(Draw(usd=committed[0], tokens=committed[1]))
@@ -295,7 +295,7 @@ def test_a_budget_is_not_passed_by_a_run_that_is_killed_again_and_again(seed, ki
 
 
 def test_what_is_held_is_given_back_when_the_advance_cannot_be_put_down():
-    class FullDisk(MemoryLedger):
+    class FullDisk(Ledger):
         full = True
 
         def draw(self, draw: Draw) -> bool:
@@ -315,7 +315,7 @@ def test_what_is_held_is_given_back_when_the_advance_cannot_be_put_down():
 
 
 def test_few_advances_serve_many_requests():
-    class Counting(MemoryLedger):
+    class Counting(Ledger):
         draws = 0
 
         def draw(self, draw: Draw) -> bool:
@@ -337,7 +337,7 @@ def test_few_advances_serve_many_requests():
 
 
 def test_of_a_budget_in_tokens_too_what_may_be_used_is_put_down_before_it_is():
-    ledger = MemoryLedger()
+    ledger = Ledger()
     spending = make_budget(budget_tokens=1_000_000, ledger=ledger)
 
     async def spend():

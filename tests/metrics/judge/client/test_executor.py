@@ -13,7 +13,7 @@ from tests.metrics.judge.client.test_direct_client import call
 from trivium.metrics.judge.client.models import LOOKUPS_TOGETHER, JudgeExecutor
 from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.rate_limiter import RateLimiter
-from trivium.metrics.judge.client.request import MemoryResponseCache, ModelRequest
+from trivium.metrics.judge.client.request import ModelRequest, ResponseCache
 from trivium.suites.settings import JudgeSettings
 
 GPT = "openai:gpt-4o-mini"
@@ -113,7 +113,7 @@ def test_a_connection_that_hangs_is_asked_again_before_its_time_is_over(server):
     assert [question.prompt for question in server.requests].count(hanging) == 2
 
 
-class _SlowDisk(MemoryResponseCache):
+class _SlowDisk(ResponseCache):
     """Nothing is kept for good before the disk is let go."""
 
     def __init__(self):
@@ -154,7 +154,7 @@ def test_no_further_request_is_sent_while_responses_are_not_stored(server, monke
     assert len(server.requests) == 2 * most
 
 
-class _CountedCache(MemoryResponseCache):
+class _CountedCache(ResponseCache):
     """Notes the number of keys of each query."""
 
     def __init__(self):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from trivium.metrics.judge.budget.ledger import Draw, Entry, Ledger, MemoryLedger, Spending
+from trivium.metrics.judge.budget.ledger import Draw, Entry, Ledger, Spending
 from trivium.metrics.judge.budget.prices import Price, Prices, models_of
 from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
@@ -110,7 +110,7 @@ class Budget:
         self._budget_usd = budget_usd
         self._budget_tokens = budget_tokens
         self._bounded = budget_usd is not None or budget_tokens is not None
-        self._ledger = ledger or MemoryLedger()
+        self._ledger = ledger or Ledger()
         # Drawn, and spent of it, by this process.
         self._drawn_usd, self._drawn_tokens = 0.0, 0
         self._usd, self._tokens = 0.0, 0

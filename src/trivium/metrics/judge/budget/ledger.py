@@ -1,7 +1,6 @@
-"""Spending of a run by model and judged dimensions, and the ledger protocol that records it."""
+"""Spending of a run by model and judged dimensions, and the ledger that records it."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import msgspec
 
@@ -57,7 +56,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Draw(msgspec.Struct, frozen=True, kw_only=True):
-    """An amount that is drawn from a run's budget before it is spent, or given back if it is negative.
+    """An amount that is drawn from a run's budget before it is spent.
 
     Attributes:
         usd: Amount in USD.
@@ -78,11 +77,16 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Ledger(Protocol):
-    """Durable record of the spending of a run, which several processes may share."""
+class Ledger:
+    """Record of the spending of a run: in memory, or durable and for several processes in the store."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Entry, Spending] = {}
+        self._committed = (0.0, 0)
 
     def record(self, entry: Entry, more: Spending) -> None:
         """Add to an entry and return at once."""
+        self._entries[entry] = self._entries.get(entry, Spending()) + more
 
     def draw(self, draw: Draw) -> bool:
         """Commit an amount durably unless it would exceed a limit, also with concurrent writers.
@@ -90,33 +94,6 @@ class Ledger(Protocol):
         Returns:
             Whether it was committed.
         """
-
-    def give_back(self, *, usd: float, tokens: int) -> None:
-        """Take an amount back from what is committed; returns at once."""
-
-    def entries(self) -> Mapping[Entry, Spending]:
-        """Everything recorded for the run when the ledger was opened, and by this process since."""
-
-    def committed(self) -> tuple[float, int]:
-        """USD and tokens that the run may have spent, as this process last saw them."""
-
-    def close(self) -> None:
-        """Block until everything is durable."""
-
-
-class MemoryLedger:
-    """A ledger in memory."""
-
-    def __init__(self) -> None:
-        self._entries: dict[Entry, Spending] = {}
-        self._committed = (0.0, 0)
-
-    def record(self, entry: Entry, more: Spending) -> None:
-        """Add to an entry."""
-        self._entries[entry] = self._entries.get(entry, Spending()) + more
-
-    def draw(self, draw: Draw) -> bool:
-        """Commit an amount unless a limit would be passed."""
         usd, tokens = self._committed
         fits = draw.fits(usd, tokens)
         if fits:
@@ -124,16 +101,13 @@ class MemoryLedger:
         return fits
 
     def give_back(self, *, usd: float, tokens: int) -> None:
-        """Take an amount back."""
+        """Take an amount back from what is committed; returns at once."""
         self._committed = (self._committed[0] - usd, self._committed[1] - tokens)
 
     def entries(self) -> Mapping[Entry, Spending]:
-        """Everything recorded so far."""
+        """Everything recorded for the run when the ledger was opened, and by this process since."""
         return dict(self._entries)
 
     def committed(self) -> tuple[float, int]:
-        """USD and tokens as last committed."""
+        """USD and tokens that the run may have spent, as this process last saw them."""
         return self._committed
-
-    def close(self) -> None:
-        """Do nothing: nothing is written to disk."""

@@ -24,7 +24,6 @@ from trivium.metrics.judge.client.pydantic_ai_models import open_client
 from trivium.metrics.judge.client.request import (
     AskResult,
     Client,
-    MemoryResponseCache,
     ModelRequest,
     ModelResponse,
     ResponseCache,
@@ -42,7 +41,7 @@ class Models:
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
-        self.cache: ResponseCache = MemoryResponseCache()
+        self.cache = ResponseCache()
         self._opened: dict[str, RequestScheduler | ModelUnavailable] = {}
         self._in_flight: dict[str, asyncio.Task[AskResult]] = {}
         self._first_about: dict[tuple[str, str, str], asyncio.Event] = {}

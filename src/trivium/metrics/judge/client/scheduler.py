@@ -23,7 +23,6 @@ from trivium.metrics.judge.client.rate_limiter import MAX_IN_FLIGHT, Ended, Rate
 from trivium.metrics.judge.client.request import (
     AskResult,
     Client,
-    MemoryResponseCache,
     ModelRequest,
     ModelResponse,
     RequestError,
@@ -166,7 +165,7 @@ class RequestScheduler:
     ) -> None:
         self.name, self.description = name, client.description
         self._client = client
-        self._cache = cache or MemoryResponseCache()
+        self._cache = cache or ResponseCache()
         self.parameters = Parameters(name, settings, client.description, self._cache)
         self._budget = budget
         self._timeout = settings.timeout
