@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trivium import number_buffer
 from trivium.runs import case_values
-from trivium.runs.case_values import REDUCERS, Clusters
+from trivium.runs.case_values import Clusters
 from trivium.runs.columns import Column
 
 
@@ -26,7 +26,7 @@ def figure_of(codes, values):
     column = Column("m", "text", clusters)
     for index, (code, value) in enumerate(zip(codes, values, strict=True)):
         clusters.extend([code])
-        column.add_values([index], [value], REDUCERS["mean"])
+        column.add_values([index], [value])
     return column.figure(level=0.95), column.clustered_mean
 
 
@@ -54,5 +54,5 @@ def test_a_large_column_that_grows_has_new_figures(monkeypatch):
     column = Column("m", "text", clusters)
     for count, value in ((4, 0.0), (8, 1.0)):
         clusters.extend(range(count - 4, count))
-        column.add_values(range(count - 4, count), [value] * 4, REDUCERS["mean"])
+        column.add_values(range(count - 4, count), [value] * 4)
         assert (column.clustered_mean.n, column.mean) == (count, value / 2)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import compress, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import (
@@ -25,7 +25,7 @@ from trivium.metrics.evaluation import (
 )
 from trivium.metrics.metric import Score
 from trivium.number_buffer import NumberBuffer
-from trivium.runs.case_values import REDUCERS, Clusters, Reducer, Sum
+from trivium.runs.case_values import REDUCERS, Clusters, Sum
 from trivium.runs.columns import Column
 from trivium.runs.costs import AgentTally
 from trivium.runs.summary import CompositeFigure, Failure
@@ -60,10 +60,10 @@ class Aggregation:
         self.columns: dict[str, Column] = {}
         self.absent: dict[int, int] = {}
         """Number of missing attempts, by the index of their case among the cases added."""
-        self.composite = Column("composite", "composite", self.clusters, self.absent, part=part)
-        self.verdicts = Column("pass_rate", "composite", self.clusters, self.absent, part=part)
+        self.composite = self._new_column("composite", "composite")
+        self.verdicts = self._new_column("pass_rate", "composite")
         self.recommendations: Counter[str] = Counter()
-        self._coverage_sum = Sum()
+        self._coverage = Sum()
         self.verdict_counts: NumberBuffer[int] = NumberBuffer("I", self.clusters.file)
         """Number of verdicts and number of passes of every case, alternating."""
         self.case_clusters = Clusters()
@@ -74,7 +74,6 @@ class Aggregation:
         self._queued_evaluations = 0
         self._worst: list[tuple[float, int, Failure]] = []
         self._worst_limit = float("inf")
-        self.failures_seen = 0
         self.passed = 0
         self.failed = 0
         self.attempts = 0
@@ -99,8 +98,8 @@ class Aggregation:
 
         A missing attempt counts as 0. Failed attempts are left out: their composite is known without scores.
         """
-        counted = self.attempts - self.failed_attempts + self.missing
-        return self._coverage_sum.value / counted if counted else 1.0
+        counted = self._coverage.count + self.missing
+        return self._coverage.value / counted if counted else 1.0
 
     def add(self, cluster: str, of_case: Sequence[AnyEvaluation], *, missing: int = 0) -> None:
         """Add the evaluations of a case.
@@ -138,30 +137,26 @@ class Aggregation:
         self.clusters.extend([cluster for cluster, _ in self._queue])
         self.verdict_counts.extend(verdict_counts)
         self._queue, self._queued_evaluations = [], 0
-        reduce = REDUCERS[self.settings.reduce]
         failed = [each.failed is not None for each in included]
         some_failed = any(failed)
         for name, (rows, scores) in _by_metric(included).items():
-            self._column(name, scores[0].tier, self.clusters, self.absent).add(
+            self._column(name, scores[0].tier).add(
                 [indices[row] for row in rows],
                 scores,
-                reduce,
                 failed=[failed[row] for row in rows] if some_failed else None,
             )
-        self._add_composites(indices, included, reduce)
-        passed = [None if each.passed is None else float(each.passed) for each in included]
-        self._add_verdicts(indices, included, passed, reduce)
+        self._add_composites(indices, included)
+        self._add_verdicts(indices, included)
         for cluster, case_scores in self._queued_case_scores:
             self._add_case_scores(case_scores, cluster)
         self._queued_case_scores = []
 
-    def _add_composites(self, indices: list[int], included: Sequence[AnyEvaluation], reduce: Reducer) -> None:
+    def _add_composites(self, indices: list[int], included: Sequence[AnyEvaluation]) -> None:
         composites = [each.composite for each in included]
         bounds = [composite.bounds for composite in composites]
         self.composite.add_values(
             indices,
             [composite.value for composite in composites],
-            reduce,
             statuses=[composite.status for composite in composites],
             bounds=bounds,
             missing=[
@@ -171,23 +166,15 @@ class Aggregation:
         for each in included:
             if each.composite.recommendation is not None:
                 self.recommendations[each.composite.recommendation] += 1
-        self._coverage_sum.add([each.composite.coverage for each in included if each.failed is None])
+        self._coverage.add([each.composite.coverage for each in included if each.failed is None])
 
-    def _add_verdicts(
-        self,
-        indices: list[int],
-        included: Sequence[AnyEvaluation],
-        passed: Sequence[float | None],
-        reduce: Reducer,
-    ) -> None:
+    def _add_verdicts(self, indices: list[int], included: Sequence[AnyEvaluation]) -> None:
         undecided = [
-            verdict is None and verdict_is_missing(each.passed, each.scores, each.composite, self.settings)
-            for verdict, each in zip(passed, included, strict=True)
+            verdict_is_missing(each.passed, each.scores, each.composite, self.settings) for each in included
         ]
         self.verdicts.add_values(
             indices,
-            passed,
-            reduce,
+            [None if each.passed is None else float(each.passed) for each in included],
             bounds=[(0.0, 1.0) if one else None for one in undecided],
             missing=[why_no_verdict(each, self.settings) for each in compress(included, undecided)],
         )
@@ -197,14 +184,18 @@ class Aggregation:
         index = len(self.case_clusters)
         self.case_clusters.extend([cluster])
         for name, score in scores.items():
-            column = self._column(name, score.tier, self.case_clusters, {})
-            column.add([index], [score], REDUCERS["mean"])
+            if name not in self.columns:
+                self.columns[name] = Column(name, score.tier, self.case_clusters)
+            self.columns[name].add([index], [score])
 
-    def _column(self, name: str, tier: str, clusters: Clusters, absent: dict[int, int]) -> Column:
-        column = self.columns.get(name)
-        if column is None:
-            column = self.columns[name] = Column(name, tier, clusters, absent, part=self._part)
-        return column
+    def _column(self, name: str, tier: str) -> Column:
+        if name not in self.columns:
+            self.columns[name] = self._new_column(name, tier)
+        return self.columns[name]
+
+    def _new_column(self, name: str, tier: str) -> Column:
+        reduce = REDUCERS[self.settings.reduce]
+        return Column(name, tier, self.clusters, self.absent, reduce=reduce, part=self._part)
 
     def merge(self, part: "Aggregation") -> None:
         """Add the aggregation of further cases, which has no missing attempts and no scores of cases.
@@ -217,19 +208,17 @@ class Aggregation:
         self.clusters.join(part.clusters)
         self.verdict_counts.join(part.verdict_counts)
         for name, column in part.columns.items():
-            self._column(name, column.tier, self.clusters, self.absent).merge(column, first=first)
+            self._column(name, column.tier).merge(column, first=first)
         self.composite.merge(part.composite, first=first)
         self.verdicts.merge(part.verdicts, first=first)
         self.recommendations.update(part.recommendations)
-        self._coverage_sum.merge(part._coverage_sum)
-        seen = self.failures_seen
+        self._coverage.merge(part._coverage)
         self._worst += [
-            (value, seen + number, failure)
+            (value, self.failed + number, failure)
             for value, number, failure in part._worst
             if value < self._worst_limit
         ]
         self._limit_worst()
-        self.failures_seen += part.failures_seen
         self.passed += part.passed
         self.failed += part.failed
         self.attempts += part.attempts
@@ -245,12 +234,11 @@ class Aggregation:
             self.passed += 1
             return
         self.failed += 1
-        self.failures_seen += 1
         value = -1.0 if evaluation.failed else (evaluation.composite.value or 0.0)
         if value < self._worst_limit:
             why = why_not_passed(evaluation, self.settings)
             failure = Failure(case=evaluation.case, repeat=evaluation.repeat, why=why)
-            self._worst.append((value, self.failures_seen, failure))
+            self._worst.append((value, self.failed, failure))
             self._limit_worst()
 
     def _limit_worst(self) -> None:
@@ -359,18 +347,19 @@ class EvaluatedCase(NamedTuple):
 
 def evaluated_cases(store: "Store", run: RunRecord, settings: Settings) -> Iterator[EvaluatedCase]:
     """Yield the stored evaluations of every case of a run, in suite order."""
-    case_scores = _Peekable(store.case_scores(run))
-    evaluations = _Peekable(store.outlines(run))
     due = _attempts_due_per_case(store, run, settings)
-    for position, cluster in enumerate(store.groups(run.suite, settings.group)):
-        current = list(evaluations.at(position))
+    clusters = store.groups(run.suite, settings.group)
+    of_cases = zip(
+        clusters, _by_position(store.outlines(run)), _by_position(store.case_scores(run)), strict=False
+    )
+    for cluster, current, case_scores in of_cases:
         asked = bool(current) or not (settings.until_decided or run.kind == "confirm")
         yield EvaluatedCase(
             cluster=cluster,
             # Outputs of different people for one case are not repeats of one another.
             evaluations=[[one] for one in current] if run.kind == "human" and current else [current] * asked,
             missing=max(0, due - len(current)) if asked else 0,
-            case_scores=list(case_scores.at(position)),
+            case_scores=case_scores,
             asked=asked,
         )
 
@@ -384,17 +373,15 @@ def _attempts_due_per_case(store: "Store", run: RunRecord, settings: Settings) -
     return run.due // max(1, sum(1 for _ in store.groups(run.suite, settings.group)))
 
 
-class _Peekable(Generic[T]):
-    """Iterates over rows in ascending order of position, one position at a time."""
-
-    def __init__(self, rows: Iterator[tuple[int, T]]) -> None:
-        self._rows = rows
-        self._next = next(rows, None)
-
-    def at(self, position: int) -> Iterator[T]:
-        while self._next is not None and self._next[0] == position:
-            yield self._next[1]
-            self._next = next(self._rows, None)
+def _by_position(rows: Iterator[tuple[int, T]]) -> Iterator[list[T]]:
+    """Yield what rows, which ascend, have at each position from 0 on; empty lists after the last."""
+    following = 0
+    for position, of_case in groupby(rows, itemgetter(0)):
+        yield from ([] for _ in range(position - following))
+        yield [row for _, row in of_case]
+        following = position + 1
+    while True:
+        yield []
 
 
 def _by_metric(
@@ -486,12 +473,8 @@ Place = tuple[int, str]
 """Position in the suite and cluster of a case."""
 
 
-class _Case:
-    """The evaluations of one case, repeats of one another."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.evaluations: list[AnyEvaluation] = []
+_Case = tuple[Place, list[AnyEvaluation]]
+"""The evaluations of one case, repeats of one another."""
 
 
 class IncrementalAggregation:
@@ -566,7 +549,7 @@ class IncrementalAggregation:
             self._aggregation.flush()
         for case in (self._first, self._last):
             if case is not None:
-                case.evaluations = [outline_of(each) for each in case.evaluations]
+                case[1][:] = map(outline_of, case[1])
         return self
 
     def aggregation(self, cases: int) -> Aggregation | None:
@@ -591,17 +574,18 @@ class IncrementalAggregation:
             self._stop()
             return
         case = self._last
-        if case is not None and case.place[0] == place[0]:
+        if case is not None and case[0][0] == place[0]:
             self.repeats = True
         else:
             self._end_case(self._aggregation)
-            case = self._last = _Case(place)
-        case.evaluations.append(evaluation)
+            case = self._last = place, []
+        case[1].append(evaluation)
 
     def _add_all(self, case: _Case | None) -> None:
         if case is not None:
-            for evaluation in case.evaluations:
-                self._add(case.place, evaluation)
+            place, evaluations = case
+            for evaluation in evaluations:
+                self._add(place, evaluation)
 
     def _end_case(self, aggregation: Aggregation) -> None:
         """Aggregate the last case, to which no attempt is added any more."""
@@ -611,8 +595,9 @@ class IncrementalAggregation:
         if self._part and self._first is None:
             self._first = case
             return
-        aggregation.add(case.place[1], case.evaluations)
-        self._complete_cases += len(case.evaluations) >= self._repeats
+        (_, cluster), evaluations = case
+        aggregation.add(cluster, evaluations)
+        self._complete_cases += len(evaluations) >= self._repeats
 
     def _stop(self) -> None:
         self._aggregation, self._first, self._last, self.repeats = None, None, None, True

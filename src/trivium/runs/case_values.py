@@ -25,7 +25,8 @@ from trivium.trust.clustered import ClusteredMean, Groups
 Reducer = Callable[[Sequence[float]], float]
 
 
-def _mean(values: Sequence[float]) -> float:
+def average(values: Sequence[float]) -> float:
+    """The mean of values, of which there is at least one."""
     return sum(values) / len(values)
 
 
@@ -36,7 +37,7 @@ def _majority(values: Sequence[float]) -> float:
     return min(value for value, count in counts.items() if count == highest)
 
 
-REDUCERS: dict[str, Reducer] = {"mean": _mean, "best": max, "worst": min, "majority": _majority}
+REDUCERS: dict[str, Reducer] = {"mean": average, "best": max, "worst": min, "majority": _majority}
 
 
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
@@ -49,10 +50,7 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float:
         successes: c, in [0, n].
         k: Number of attempts drawn, at least 1.
 
-    Raises:
-        ValueError: If k is not in [1, n] or c not in [0, n].
     """
-    _check(attempts, successes, k)
     return 1 - comb(attempts - successes, k) / comb(attempts, k)
 
 
@@ -61,17 +59,9 @@ def pass_hat_k(attempts: int, successes: int, k: int) -> float:
 
     Definition: docs/definitions/scores.md#pass-hat-k.
 
-    Args and errors are those of :func:`pass_at_k`.
+    Args are those of :func:`pass_at_k`.
     """
-    _check(attempts, successes, k)
     return comb(successes, k) / comb(attempts, k)
-
-
-def _check(attempts: int, successes: int, k: int) -> None:
-    if not 1 <= k <= attempts:
-        raise ValueError(f"k must lie in [1, {attempts}], found {k}")
-    if not 0 <= successes <= attempts:
-        raise ValueError(f"successes must lie in [0, {attempts}], found {successes}")
 
 
 LARGE = 1 << 16
@@ -83,14 +73,22 @@ class Sum:
 
     Attributes:
         value: The sum, correctly rounded; infinite if it is too large for a float.
+        count: How many numbers were added.
     """
 
     def __init__(self) -> None:
         self.value = 0.0
+        self.count = 0
         self._rest = 0.0
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the numbers; None without any."""
+        return self.value / self.count if self.count else None
 
     def add(self, numbers: Sequence[float]) -> None:
         """Add finite numbers."""
+        self.count += len(numbers)
         terms = [self.value, self._rest, *numbers]
         try:
             self.value = fsum(terms)
@@ -100,7 +98,9 @@ class Sum:
 
     def merge(self, other: "Sum") -> None:
         """Add another sum."""
+        count = self.count + other.count
         self.add([other.value, other._rest])
+        self.count = count
 
 
 class Clusters(NumberBuffer[int]):
@@ -133,26 +133,29 @@ class Clusters(NumberBuffer[int]):
 
 
 class CaseValues:
-    """One reduced value per case, NaN if a case has none."""
+    """One reduced value per case, NaN if a case has none.
 
-    def __init__(self, file: SpillFile) -> None:
+    Args:
+        file: The temporary file for many of them.
+        reduce: Reduces several values of a case to one.
+    """
+
+    def __init__(self, file: SpillFile, reduce: Reducer) -> None:
         self._flat: NumberBuffer[float] = NumberBuffer("d", file)
-        self.count = 0
-        """Number of values before reducing."""
+        self._reduce = reduce
         self.sum = Sum()
-        """Sum of the values before reducing."""
+        """Sum and number of the values before reducing."""
 
-    def add(self, cases: Sequence[int], values: Sequence[float | None], reduce: Reducer) -> None:
+    def add(self, cases: Sequence[int], values: Sequence[float | None]) -> None:
         """Set the value of each case, reducing several values of a case to one."""
         present = finite([value for value in values if value is not None])
         if not present:
             return
         if len(present) < len(values):
             cases = list(compress(cases, [value is not None and isfinite(value) for value in values]))
-        self.count += len(present)
         first = len(self._flat)
         if len(set(cases)) < len(cases):
-            cases, present = self._reduced(cases, present, reduce)
+            cases, present = self._reduced(cases, present)
         else:
             self.sum.add(present)
         if cases[-1] + 1 - first > len(cases):
@@ -160,21 +163,18 @@ class CaseValues:
             present = [of_case.get(case, nan) for case in range(first, cases[-1] + 1)]
         self._flat.extend(present)
 
-    def _reduced(
-        self, cases: Sequence[int], values: Sequence[float], reduce: Reducer
-    ) -> tuple[list[int], list[float]]:
+    def _reduced(self, cases: Sequence[int], values: Sequence[float]) -> tuple[list[int], list[float]]:
         """Reduce several values of a case to one; return the cases and their values."""
         indices, reduced = [], []
         for case, pairs in groupby(zip(cases, values, strict=True), itemgetter(0)):
             of_case = [value for _, value in pairs]
             self.sum.add(of_case)
             indices.append(case)
-            reduced.append(reduce(of_case) if len(of_case) > 1 else of_case[0])
+            reduced.append(self._reduce(of_case) if len(of_case) > 1 else of_case[0])
         return indices, reduced
 
     def merge(self, other: "CaseValues", *, first: int) -> None:
         """Add the values of further cases, whose indices begin with ``first``."""
-        self.count += other.count
         self.sum.merge(other.sum)
         if len(other._flat):
             self._flat.extend([nan] * (first - len(self._flat)))

@@ -16,7 +16,7 @@ from trivium.errors import TrustError
 from trivium.metrics.evaluation import is_missing
 from trivium.metrics.metric import Score
 from trivium.metrics.registry import ACCEPTED as GATE
-from trivium.runs.case_values import REDUCERS, Clusters
+from trivium.runs.case_values import Clusters
 from trivium.runs.columns import Column
 from trivium.runs.summary import Acceptance, summary_of
 from trivium.store.records import Provenance, RunRecord
@@ -327,7 +327,7 @@ def acceptance_of(
     for name, of_name in ((GATE, every), *((f"{name}.{GATE}", of) for name, of in marked.items())):
         columns[name] = Column(name, "judge", clusters)
         cases, values = [places[at] for at, *_ in of_name], [float(ok) for _, ok, _ in of_name]
-        columns[name].add_values(cases, values, REDUCERS["mean"])
+        columns[name].add_values(cases, values)
     acceptance = {}
     for each in certificates:
         of = marked[each.dimension]

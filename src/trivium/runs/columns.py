@@ -14,7 +14,7 @@ import numpy.typing as npt
 from trivium.metrics.evaluation import is_judge_fallback, is_missing, is_unavailable
 from trivium.metrics.metric import CAVEATS, Score, Status, Tier
 from trivium.metrics.registry import JUDGE_FALLBACK
-from trivium.runs.case_values import REDUCERS, CaseValues, Clusters, Reducer, Sum, finite, mean_of_parts
+from trivium.runs.case_values import CaseValues, Clusters, Reducer, Sum, average, finite, mean_of_parts
 from trivium.runs.summary import Aside, Figure
 from trivium.store.records import ScoreOutline
 from trivium.suites.rubrics.rubric import INPUT_NAMES
@@ -44,6 +44,7 @@ class Column:
         tier: text, judge, trace or composite.
         clusters: The cluster of every case, shared by the columns; it grows while cases are added.
         absent: Number of missing attempts by index of the case, shared by the columns.
+        reduce: Reduces several values of a case to one.
         part: Whether it is of a part of a run, to be merged with that of the whole run; then it counts all
             reasons, not only the first ones.
     """
@@ -55,6 +56,7 @@ class Column:
         clusters: Clusters,
         absent: Mapping[int, int] | None = None,
         *,
+        reduce: Reducer = average,
         part: bool = False,
     ) -> None:
         self.name = name
@@ -79,13 +81,12 @@ class Column:
         """For each text truncated for a judge, by name and unit: attempts, size shown, full size."""
         self.not_given: Counter[str] = Counter()
         """Parts that judges' answers lack and that no score needs, by name."""
-        self._defined = CaseValues(clusters.file)
-        self._fallback = CaseValues(clusters.file)
+        self._reduce = reduce
+        self._defined = CaseValues(clusters.file, reduce)
+        self._fallback = CaseValues(clusters.file, reduce)
         self._computed = 0
         """Number of values computed as defined; the 0 of a failed attempt is not computed."""
-        self._raw_sum = Sum()
-        self._raw_count = 0
-        self._reduce: Reducer | None = None
+        self._raw = Sum()
         self._in_parts: tuple[int, ClusteredMean | None] = (0, None)
         """Number of attempts, and their clustered mean if they are many."""
 
@@ -93,7 +94,6 @@ class Column:
         self,
         cases: Sequence[int],
         scores: Sequence[Score | ScoreOutline],
-        reduce: Reducer,
         *,
         failed: Sequence[bool] | None = None,
     ) -> None:
@@ -102,10 +102,8 @@ class Column:
         Args:
             cases: Index of the case of each score, ascending; a case never occurs in two calls.
             scores: The scores, one for each entry of ``cases``.
-            reduce: Reduces several values of a case to one.
             failed: Whether each attempt failed; None if none did.
         """
-        self._reduce = reduce
         statuses = [score.status for score in scores]
         self.status.update(statuses)
         reasons = [(score.status, score.reason) for score in scores if score.reason is not None]
@@ -120,9 +118,7 @@ class Column:
             self._count_truncated([score.shown for score in scores])
             lacking = [score.not_given for score in scores if isinstance(score.not_given, list | tuple)]
             self.not_given.update(name for names in lacking for name in names if isinstance(name, str))
-        raw = finite([score.raw for score in scores if type(score.raw) in _NUMBERS])
-        self._raw_sum.add(raw)
-        self._raw_count += len(raw)
+        self._raw.add(finite([score.raw for score in scores if type(score.raw) in _NUMBERS]))
         values = [score.value for score in scores]
         if statuses.count("ok") < len(statuses) or self._absent:
             bounds = [(0.0, 1.0) if is_missing(score) else None for score in scores]
@@ -133,14 +129,14 @@ class Column:
             self._missing_of_failed += of_failed
             self.unavailable += sum(map(is_unavailable, missing)) - of_failed
         if failed is None and "fallback" not in statuses:
-            self._defined.add(cases, values, reduce)
+            self._defined.add(cases, values)
             self._computed += len(values) - values.count(None)
             return
         known = failed or [False] * len(scores)
         fallback = [status == "fallback" for status in statuses]
-        self._defined.add(cases, _where(values, [not flag for flag in fallback]), reduce)
+        self._defined.add(cases, _where(values, [not flag for flag in fallback]))
         fallback_or_known = [flag or other for flag, other in zip(fallback, known, strict=True)]
-        self._fallback.add(cases, _where(values, fallback_or_known), reduce)
+        self._fallback.add(cases, _where(values, fallback_or_known))
         self._computed += sum(
             value is not None and not flag for value, flag in zip(values, fallback_or_known, strict=True)
         )
@@ -149,7 +145,6 @@ class Column:
         self,
         cases: Sequence[int],
         values: Sequence[float | None],
-        reduce: Reducer,
         *,
         statuses: Sequence[Status] | None = None,
         bounds: Sequence[tuple[float, float] | None] | None = None,
@@ -160,24 +155,21 @@ class Column:
         Args:
             cases: See :meth:`add`.
             values: The values, or None, one for each entry of ``cases``.
-            reduce: See :meth:`add`.
             statuses: The status of each value; by default ``skipped`` for None, else ``ok``.
             bounds: For each value, its lowest and highest possible value if something is missing, else None.
             missing: The reason, for each value with bounds.
         """
-        self._reduce = reduce
         if values:
             self.status.setdefault("ok", 0)  # so that reports list it first, even with a count of 0
         self.status.update(statuses or ["skipped" if value is None else "ok" for value in values])
         if missing or self._absent:
             self._add_bounds(cases, values, bounds or [None] * len(values))
             self._count_reasons(self._reasons_missing, missing)
-        self._defined.add(cases, values, reduce)
+        self._defined.add(cases, values)
         self._computed += len(values) - values.count(None)
 
     def merge(self, other: "Column", *, first: int) -> None:
         """Add the column of a part of the run; the indices of its cases begin with ``first`` in this one."""
-        self._reduce = other._reduce or self._reduce
         self.status.update(other.status)
         self._count_reasons(self.reasons, other.reasons)
         self._count_reasons(self.caveats, other.caveats)
@@ -193,8 +185,7 @@ class Column:
         self._defined.merge(other._defined, first=first)
         self._fallback.merge(other._fallback, first=first)
         self._computed += other._computed
-        self._raw_sum.merge(other._raw_sum)
-        self._raw_count += other._raw_count
+        self._raw.merge(other._raw)
 
     def _count_truncated(self, shown: Iterable[Any]) -> None:
         """Count texts that were truncated for a judge; imported files may contain any JSON here."""
@@ -244,13 +235,13 @@ class Column:
 
         Where no attempt has a score (such as without traces), failed attempts lack none either.
         """
-        of_failed = self._missing_of_failed if self._values.count else 0
+        of_failed = self._missing_of_failed if self._values.sum.count else 0
         return self._missing - self._missing_of_failed + of_failed + sum(self._absent.values())
 
     @property
     def due(self) -> int:
         """Number of scores that should be present: present and missing ones."""
-        return self._values.count + self.missing
+        return self._values.sum.count + self.missing
 
     @property
     def reasons_missing(self) -> Counter[str]:
@@ -260,15 +251,17 @@ class Column:
 
     @property
     def _values(self) -> CaseValues:
-        fallback = self.tier != "judge" and self._fallback.count and not self._computed
+        fallback = self.tier != "judge" and self._fallback.sum.count and not self._computed
         return self._fallback if fallback else self._defined
 
     @property
-    def aside(self) -> tuple[int, float] | None:
-        """Number and mean of the fallback values that the mean leaves out; None if there are none."""
-        if not self.status["fallback"] or self._values is self._fallback or not self._fallback.count:
+    def aside(self) -> Aside | None:
+        """The fallback values that the mean leaves out; None if there are none."""
+        known, number = self._fallback.sum.mean, self.status["fallback"]
+        if not number or self._values is self._fallback or known is None:
             return None
-        return self.status["fallback"], self._fallback.sum.value / self._fallback.count
+        method = JUDGE_FALLBACK if self.tier == "judge" else "fewer parts"
+        return Aside(method=method, n=number, mean=known)
 
     @property
     def values(self) -> Floats:
@@ -298,7 +291,7 @@ class Column:
         """Mean over the cases that have a value."""
         if self._values.large:
             return mean_of_parts(self._values.parts())
-        return float(self.values.mean()) if self._values.count else None
+        return float(self.values.mean()) if self._values.sum.count else None
 
     def interval(self, level: float) -> Interval | None:
         """Confidence interval: of a rate if every value is 0 or 1, else of a mean.
@@ -333,13 +326,12 @@ class Column:
         all_values = self._values.all()
         last = max([len(all_values) - 1, *self._gaps, *self._absent])
         padded = np.concatenate([all_values, np.full(last + 1 - len(all_values), nan)])
-        reduce = self._reduce or REDUCERS["mean"]
         ends = []
         for side, filling in ((0, 0.0), (1, 1.0)):
             filled = padded.copy()
             for index in self._gaps.keys() | self._absent.keys():
                 of_case = list(self._gaps[index][side]) if index in self._gaps else []
-                filled[index] = reduce([*of_case, *[filling] * self._absent.get(index, 0)])
+                filled[index] = self._reduce([*of_case, *[filling] * self._absent.get(index, 0)])
             ends.append(filled)
         return ends[0], ends[1]
 
@@ -347,10 +339,7 @@ class Column:
         """Compute the mean, its interval at a confidence level in (0, 1), and the counts."""
         interval = self.interval(level)
         due = self.attempts + sum(self._absent.values())
-        present = self._values.count
-        absent = due - present
-        aside = self.aside
-        total = self._values.sum.value
+        present, total = self._values.sum.count, self._values.sum.value
         return Figure(
             mean=self.mean,
             ci95=None if interval is None else (interval.low, interval.high),
@@ -360,17 +349,12 @@ class Column:
             status=dict(self.status),
             method=None if interval is None else interval.method,
             level=level,
-            bounds=(total / due, (total + absent) / due) if due else None,
-            raw_mean=self._raw_sum.value / self._raw_count if self._raw_count else None,
+            bounds=(total / due, (total + due - present) / due) if due else None,
+            raw_mean=self._raw.mean,
             tier=self.tier,
             missing=self.missing,
-            aside=None if aside is None else Aside(method=self._method_aside, n=aside[0], mean=aside[1]),
+            aside=self.aside,
         )
-
-    @property
-    def _method_aside(self) -> str:
-        """The method of the fallback values that the mean leaves out."""
-        return JUDGE_FALLBACK if self.tier == "judge" else "fewer parts"
 
 
 def most_frequent(reasons: Mapping[str, int]) -> str:

@@ -240,7 +240,6 @@ class AgentTally:
             counts["partly"] += not complete
         if cost is not None:
             self._cost.add([cost])
-            counts["with cost"] += 1
 
     def merge(self, other: "AgentTally") -> None:
         """Add the attempts that another tally has counted."""
@@ -261,8 +260,8 @@ class AgentTally:
             input_tokens=counts["input"] if counts["with input"] else None,
             output_tokens=counts["output"] if counts["with output"] else None,
             with_tokens=max(counts["with input"], counts["with output"]),
-            cost_usd=self._cost.value if counts["with cost"] else None,
-            with_cost=counts["with cost"],
+            cost_usd=self._cost.value if self._cost.count else None,
+            with_cost=self._cost.count,
             priced=counts["priced"],
             partly=counts["partly"],
         )

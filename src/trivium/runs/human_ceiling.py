@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trivium.metrics.registry import metric_class
-from trivium.runs.case_values import REDUCERS, Clusters
+from trivium.runs.case_values import Clusters
 from trivium.runs.columns import Column
 from trivium.runs.summary import Figure, HumanFigure
 from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
@@ -169,7 +169,7 @@ def _figure(
     column = Column(name, "text", places)
     flat = [(clusters[position], value) for position, several in values.items() for value in several]
     places.extend([cluster for cluster, _ in flat])
-    column.add_values(range(len(flat)), [value for _, value in flat], REDUCERS["mean"])
+    column.add_values(range(len(flat)), [value for _, value in flat])
     return column.figure(level=level)
 
 

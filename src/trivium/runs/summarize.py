@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from trivium.runs.aggregation import FAILURES_SHOWN, Aggregation, aggregate_run, composite_figure
-from trivium.runs.case_values import REDUCERS, pass_at_k, pass_hat_k
+from trivium.runs.case_values import pass_at_k, pass_hat_k
 from trivium.runs.certificates import acceptance_of, expired
 from trivium.runs.columns import Column
 from trivium.runs.costs import judge_costs_of_run
@@ -65,7 +65,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
         composite=composite_figure(aggregation, level=level),
         human_ceiling=ceiling,
         failures=aggregation.failures,
-        failures_left_out=max(0, aggregation.failures_seen - FAILURES_SHOWN),
+        failures_left_out=max(0, aggregation.failed - FAILURES_SHOWN),
         gates=(),
         warnings=(),
         spent=judge_costs_of_run(store, run, settings),
@@ -165,7 +165,7 @@ def _pass_at_k_figures(aggregation: Aggregation, level: float) -> dict[str, Figu
                     chance(attempts, successes, k) if attempts >= k else None
                     for attempts, successes in block.reshape(-1, 2).tolist()
                 ]
-                column.add_values(range(first, first + len(chances)), chances, REDUCERS["mean"])
+                column.add_values(range(first, first + len(chances)), chances)
                 first += len(chances)
             figures[column.name] = column.figure(level=level)
     return figures

@@ -48,7 +48,7 @@ def _warnings(
             reason = short if why in reported else reason
             reported.add(why)
             how = ", ".join(column.methods) or "another way"
-            apart = f" ({column.aside[1]:.3f}, not in the mean)" if column.aside else ""
+            apart = f" ({column.aside.mean:.3f}, not in the mean)" if column.aside else ""
             yield f"{column.name} is a fallback in {fallbacks} of {column.attempts}: {how}{apart}. {reason}"
     yield from _about_other_judges(columns)
     yield from _about_truncated_texts(columns)
@@ -154,8 +154,8 @@ def _about_judgements(column: Column) -> Iterator[str]:
     }
     line = f"{column.name} was not judged in {unjudged} of {column.attempts}: {most_frequent(reasons)}"
     if column.aside is not None:
-        number, mean = column.aside
-        line += f"; {JUDGE_FALLBACK} is the fallback for {number}: {mean:.3f}, not in the mean"
+        aside = column.aside
+        line += f"; {aside.method} is the fallback for {aside.n}: {aside.mean:.3f}, not in the mean"
     yield line
 
 

@@ -11,7 +11,7 @@ from trivium.cli.main import run_command
 from trivium.cli.output import exit_code
 from trivium.display import as_text
 from trivium.reports.summary import render_markdown
-from trivium.runs.case_values import REDUCERS, Clusters
+from trivium.runs.case_values import Clusters
 from trivium.runs.columns import Column
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
@@ -186,7 +186,7 @@ def column_of(*scores, tier="text"):
     clusters = Clusters()
     clusters.extend(range(len(scores)))
     column = Column("m", tier, clusters)
-    column.add(list(range(len(scores))), scores, REDUCERS["mean"])
+    column.add(list(range(len(scores))), scores)
     return column
 
 
@@ -207,7 +207,7 @@ def test_the_zero_of_a_failed_attempt_belongs_to_either_way():
     clusters.extend(range(3))
     column = Column("success", "text", clusters)
     scores = [scored("ok", 0.0), scored("fallback", 1.0), scored("fallback", 1.0)]
-    column.add([0, 1, 2], scores, REDUCERS["mean"], failed=[True, False, False])
+    column.add([0, 1, 2], scores, failed=[True, False, False])
     assert column.mean == pytest.approx(2 / 3)
     assert column.aside is None
 
