@@ -4,8 +4,10 @@ Files of other tools may hold any value: :func:`number`, :func:`count`, :func:`d
 value of their type, or else None or an empty one. They take any JSON value, and its Python equivalents.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeGuard, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappush, heapreplace, nlargest
+from operator import itemgetter
+from typing import Any, Generic, TypeGuard, TypeVar
 
 import msgspec
 
@@ -164,3 +166,37 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
             chunk = []
     if chunk:
         yield chunk
+
+
+class Largest(Generic[T]):
+    """The items with the largest keys among any number; of equal ones the first.
+
+    Args:
+        most: How many are kept.
+
+    Attributes:
+        seen: How many there were.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[tuple[Any, int, T]] = []
+        self.seen = 0
+
+    def add(self, key: Any, make: Callable[[], T]) -> None:
+        """Add an item, which is made only if it is kept."""
+        self.seen += 1
+        if len(self._kept) < self._most:
+            heappush(self._kept, (key, -self.seen, make()))
+        elif self._kept and (key, -self.seen) > self._kept[0][:2]:
+            heapreplace(self._kept, (key, -self.seen, make()))
+
+    def merge(self, later: "Largest[T]") -> None:
+        """Add the items of another, which come after these."""
+        more = ((key, number - self.seen, item) for key, number, item in later._kept)  # noqa: SLF001
+        self._kept = nlargest(self._most, [*self._kept, *more], key=itemgetter(0, 1))[::-1]
+        self.seen += later.seen
+
+    def items(self) -> tuple[T, ...]:
+        """The items kept, the largest first."""
+        return tuple(item for *_, item in nlargest(self._most, self._kept, key=itemgetter(0, 1)))

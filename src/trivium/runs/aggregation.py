@@ -32,6 +32,7 @@ from trivium.runs.summary import CompositeFigure, Failure
 from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline, outline_of
 from trivium.suites.settings import Settings
 from trivium.trust.intervals import probability_of_change
+from trivium.values import Largest
 
 if TYPE_CHECKING:
     from trivium.store.store import Store
@@ -72,8 +73,7 @@ class Aggregation:
         self._queue: list[tuple[int, Sequence[AnyEvaluation]]] = []
         self._queued_case_scores: list[tuple[int, dict[str, Score]]] = []
         self._queued_evaluations = 0
-        self._worst: list[tuple[float, int, Failure]] = []
-        self._worst_limit = float("inf")
+        self._worst: Largest[Failure] = Largest(FAILURES_SHOWN)
         self.passed = 0
         self.failed = 0
         self.attempts = 0
@@ -213,12 +213,7 @@ class Aggregation:
         self.verdicts.merge(part.verdicts, first=first)
         self.recommendations.update(part.recommendations)
         self._coverage.merge(part._coverage)
-        self._worst += [
-            (value, self.failed + number, failure)
-            for value, number, failure in part._worst
-            if value < self._worst_limit
-        ]
-        self._limit_worst()
+        self._worst.merge(part._worst)
         self.passed += part.passed
         self.failed += part.failed
         self.attempts += part.attempts
@@ -235,21 +230,17 @@ class Aggregation:
             return
         self.failed += 1
         value = -1.0 if evaluation.failed else (evaluation.composite.value or 0.0)
-        if value < self._worst_limit:
-            why = why_not_passed(evaluation, self.settings)
-            failure = Failure(case=evaluation.case, repeat=evaluation.repeat, why=why)
-            self._worst.append((value, self.failed, failure))
-            self._limit_worst()
-
-    def _limit_worst(self) -> None:
-        if len(self._worst) > 4 * FAILURES_SHOWN:
-            self._worst = sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN]
-            self._worst_limit = self._worst[-1][0]
+        self._worst.add(
+            -value,
+            lambda: Failure(
+                case=evaluation.case, repeat=evaluation.repeat, why=why_not_passed(evaluation, self.settings)
+            ),
+        )
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The attempts that did not pass, worst first; at most ``FAILURES_SHOWN``."""
-        return tuple(failure for *_, failure in sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN])
+        return self._worst.items()
 
 
 def composite_figure(aggregation: Aggregation, *, level: float) -> CompositeFigure | None:

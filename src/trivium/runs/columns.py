@@ -4,7 +4,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 from math import inf, nan
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from trivium.suites.rubrics.rubric import INPUT_NAMES
 from trivium.trust.arrays import Floats
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Interval
+from trivium.values import dict_, list_
 
 NO_JUDGE = "no judge"
 """Prefix of the reason of a judgement that no judge could make."""
@@ -116,8 +117,8 @@ class Column:
             self._count_reasons(self.methods, methods)
         if self.tier == "judge":
             self._count_truncated([score.shown for score in scores])
-            lacking = [score.not_given for score in scores if isinstance(score.not_given, list | tuple)]
-            self.not_given.update(name for names in lacking for name in names if isinstance(name, str))
+            lacking = chain.from_iterable(list_(score.not_given) for score in scores)
+            self.not_given.update(name for name in lacking if isinstance(name, str))
         self._raw.add(finite([score.raw for score in scores if type(score.raw) in _NUMBERS]))
         values = [score.value for score in scores]
         if statuses.count("ok") < len(statuses) or self._absent:
@@ -189,11 +190,10 @@ class Column:
 
     def _count_truncated(self, shown: Iterable[Any]) -> None:
         """Count texts that were truncated for a judge; imported files may contain any JSON here."""
-        for texts in shown:
-            for name, part in texts.items() if isinstance(texts, dict) else ():
-                size, full, unit = _part(part)
-                if name in INPUT_NAMES and type(size) is int and type(full) is int and unit in _UNITS:
-                    self._add_truncated((name, unit), 1, size, full)
+        for name, part in chain.from_iterable(dict_(texts).items() for texts in shown):
+            size, full, unit = (dict_(part).get(key) for key in ("shown", "of", "unit"))
+            if name in INPUT_NAMES and type(size) is int and type(full) is int and unit in _UNITS:
+                self._add_truncated((name, unit), 1, size, full)
 
     def _add_truncated(self, text: tuple[str, str], number: int, shown: int, full: int) -> None:
         before = self.truncated.get(text, (0, 0, 0))
@@ -369,11 +369,6 @@ def most_frequent(reasons: Mapping[str, int]) -> str:
 def _value_if_judged(score: Score | ScoreOutline) -> float | None:
     """The value of a score, unless it stands in for a judgement."""
     return None if is_judge_fallback(score) else score.value
-
-
-def _part(raw: Any) -> tuple[Any, Any, Any]:
-    """Size shown, full size and unit of a truncated text."""
-    return (raw.get("shown"), raw.get("of"), raw.get("unit")) if isinstance(raw, dict) else (None, None, None)
 
 
 def _where(values: Sequence[float | None], mask: Sequence[bool]) -> list[float | None]:

@@ -1,6 +1,5 @@
 """Finds the judgements on which judges, people or two runs disagree."""
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from trivium.metrics.metric import Score
 from trivium.runs.items.files import Labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.values import is_number, list_
+from trivium.values import Largest, is_number, list_
 
 Kind = Literal["judges", "people", "runs"]
 """Judges of one panel, the judge and people's labels, or the judges of two runs."""
@@ -171,11 +170,9 @@ class _Collector:
     """Collects opinions in one pass: counts, and the largest disagreements."""
 
     def __init__(self, at_most: int) -> None:
-        self._at_most = at_most
         self._tallies: dict[tuple[Kind, str], _Counts] = {}
-        # A heap with the smallest disagreement on top, which is replaced first.
-        self._largest: list[tuple[float, int, Disagreement]] = []
-        self._count = 0
+        self._at_most = at_most
+        self._largest: Largest[Disagreement] = Largest(at_most)
 
     @property
     def kinds(self) -> set[Kind]:
@@ -192,20 +189,17 @@ class _Collector:
         counts.add(opinions, spread, some_abstained=0 < len(values) < len(opinions))
         if not values or (len(values) == len(opinions) and (spread or 0) <= ROUNDING):
             return
-        self._count += 1
-        disagreement = Disagreement(
-            case=evaluation.case,
-            repeat=evaluation.repeat,
-            dimension=dimension,
-            kind=kind,
-            apart=spread,
-            opinions=opinions,
+        self._largest.add(
+            -1.0 if spread is None else spread,
+            lambda: Disagreement(
+                case=evaluation.case,
+                repeat=evaluation.repeat,
+                dimension=dimension,
+                kind=kind,
+                apart=spread,
+                opinions=opinions,
+            ),
         )
-        entry = (-1.0 if spread is None else spread, -self._count, disagreement)
-        if len(self._largest) < self._at_most:
-            heapq.heappush(self._largest, entry)
-        elif self._largest and entry > self._largest[0]:
-            heapq.heapreplace(self._largest, entry)
 
     def result(self, **fields: Any) -> Disagreements:
         """Return the result, largest disagreements first."""
@@ -217,8 +211,8 @@ class _Collector:
                     self._tallies.items(), key=lambda item: order[item[0][0]]
                 )
             ),
-            found=tuple(disagreement for _, _, disagreement in sorted(self._largest, reverse=True)),
-            left_out=self._count - len(self._largest),
+            found=self._largest.items(),
+            left_out=max(0, self._largest.seen - self._at_most),
             **fields,
         )
 

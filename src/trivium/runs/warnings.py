@@ -264,10 +264,6 @@ def _about_groups(summary: Summary, settings: Settings, columns: Mapping[str, Co
     yield from about_groups(groups, equal, level=settings.level)
 
 
-def _reason(column: Column, status: str, *, beginning: str = "") -> str:
-    reasons = [
-        (count, reason)
-        for (kind, reason), count in column.reasons.items()
-        if kind == status and reason.startswith(beginning)
-    ]
-    return most_frequent({reason: count for count, reason in reasons}) if reasons else ""
+def _reason(column: Column, status: str) -> str:
+    reasons = {reason: count for (kind, reason), count in column.reasons.items() if kind == status}
+    return most_frequent(reasons) if reasons else ""

@@ -3,7 +3,6 @@
 Of each trace only numbers are kept: 8 bytes for the duration of each of its spans.
 """
 
-import heapq
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -23,6 +22,7 @@ from trivium.traces.outcome import (
 from trivium.traces.process.loops import CallRepeats
 from trivium.traces.process.timing import agent_of
 from trivium.traces.trace import Span, SpanUsage, Trace, wall_seconds
+from trivium.values import Largest
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -94,7 +94,7 @@ class TraceTotals:
         self._tools: defaultdict[str, _Tally] = defaultdict(_Tally)
         self._models: defaultdict[str, _Tally] = defaultdict(_Tally)
         self._prices = Prices((), {})
-        self._worst: list[tuple[Any, int, WorstTrace]] = []
+        self._worst: Largest[WorstTrace] = Largest(WORST_KEPT)
 
     def add(self, trace: Trace, *, case: str, file: str) -> float | None:
         """Add a trace and return its cost in US dollars, or None if it is not known as a whole.
@@ -186,31 +186,28 @@ class TraceTotals:
         if ended is True and not wasted:
             return
         seconds = wall_seconds(content.trace)
-        key = (ended is False, ended is None, wasted, seconds or 0.0)
-        order = (key, -self.whole.traces)
-        if len(self._worst) >= WORST_KEPT and order < self._worst[0][:2]:
-            return
-        failed = next((span for span in outermost_spans(content.trace) if span.ok is False), None)
-        worst = WorstTrace(
-            case=case,
-            trace_id=content.trace.trace_id,
-            file=file,
-            completed=ended,
-            error="" if failed is None else recorded_error(content.trace, failed).removeprefix(": "),
-            failed_calls=failed_calls,
-            retries=retries,
-            looped_calls=len(repeats.looped),
-            seconds=seconds,
-            cost_usd=cost,
-        )
-        heapq.heappush(self._worst, (*order, worst))
-        if len(self._worst) > WORST_KEPT:
-            heapq.heappop(self._worst)
+
+        def described() -> WorstTrace:
+            failed = next((span for span in outermost_spans(content.trace) if span.ok is False), None)
+            return WorstTrace(
+                case=case,
+                trace_id=content.trace.trace_id,
+                file=file,
+                completed=ended,
+                error="" if failed is None else recorded_error(content.trace, failed).removeprefix(": "),
+                failed_calls=failed_calls,
+                retries=retries,
+                looped_calls=len(repeats.looped),
+                seconds=seconds,
+                cost_usd=cost,
+            )
+
+        self._worst.add((ended is False, ended is None, wasted, seconds or 0.0), described)
 
     @property
     def worst(self) -> tuple[WorstTrace, ...]:
         """The worst traces, worst first."""
-        return tuple(entry[-1] for entry in sorted(self._worst, key=lambda entry: entry[:2], reverse=True))
+        return self._worst.items()
 
     @property
     def agents(self) -> tuple[AgentRow, ...]:
