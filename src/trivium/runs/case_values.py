@@ -8,7 +8,7 @@ Arrays hold a value for each case, and the cluster of each case; of many cases, 
 # ruff: noqa: SLF001 - what is merged is of the same class
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import compress, groupby
 from math import comb, fsum, isfinite, nan
@@ -104,10 +104,16 @@ class Sum:
 
 
 class Clusters(NumberBuffer[int]):
-    """The cluster of each case, as an integer code; its file is also that of the columns."""
+    """The cluster of each case, as an integer code; its file is also that of the columns.
 
-    def __init__(self) -> None:
+    Args:
+        names: The cluster of each case, which get codes from 0.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
         super().__init__("q")
+        numbers: dict[str, int] = {}
+        self.extend(numbers.setdefault(name, len(numbers)) for name in names)
         self._ranks = np.empty(0, np.int64)
         self._distinct = (0, True)
 

@@ -321,8 +321,7 @@ def acceptance_of(
     group_of = list(store.groups(run.suite, settings.group))
     every = sorted(chain(*marked.values()), key=itemgetter(0))
     places = {position: place for place, position in enumerate(dict.fromkeys(at for at, *_ in every))}
-    clusters, codes = Clusters(), dict[str, int]()
-    clusters.extend([codes.setdefault(group_of[position], len(codes)) for position in places])
+    clusters = Clusters(group_of[position] for position in places)
     columns = {}
     for name, of_name in ((GATE, every), *((f"{name}.{GATE}", of) for name, of in marked.items())):
         columns[name] = Column(name, "judge", clusters)

@@ -10,6 +10,7 @@ these values are averaged.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from trivium.metrics.registry import metric_class
@@ -62,7 +63,7 @@ def human_ceiling(
     human = comparable[0]
     theirs = _scored(store, human, None)
     ours = _scored(store, run, settings)
-    clusters = _clusters(store, run, settings)
+    clusters = list(store.groups(run.suite, settings.group))
     versions = human.provenance.metrics, run.provenance.metrics
     figures: dict[str, HumanFigure] = {}
     warnings = []
@@ -145,7 +146,7 @@ def _beside(
     name: str,
     people: Mapping[int, Sequence[float]],
     run: Mapping[int, Sequence[float]] | None,
-    clusters: Mapping[int, int],
+    clusters: Sequence[str],
     level: float,
 ) -> HumanFigure:
     """Build the figures of people and of the run on the same cases, with the same weights."""
@@ -163,23 +164,12 @@ def _beside(
 
 
 def _figure(
-    name: str, values: Mapping[int, Sequence[float]], clusters: Mapping[int, int], level: float
+    name: str, values: Mapping[int, Sequence[float]], clusters: Sequence[str], level: float
 ) -> Figure:
-    places = Clusters()
+    places = Clusters(clusters[position] for position, several in values.items() for _ in several)
     column = Column(name, "text", places)
-    flat = [(clusters[position], value) for position, several in values.items() for value in several]
-    places.extend([cluster for cluster, _ in flat])
-    column.add_values(range(len(flat)), [value for _, value in flat])
+    column.add_values(range(len(places)), list(chain(*values.values())))
     return column.figure(level=level)
-
-
-def _clusters(store: Store, run: RunRecord, settings: Settings) -> dict[int, int]:
-    """Number of the cluster at each position of the suite."""
-    numbers: dict[str, int] = {}
-    return {
-        position: numbers.setdefault(cluster, len(numbers))
-        for position, cluster in enumerate(store.groups(run.suite, settings.group))
-    }
 
 
 def _unlike(name: str, ours: _Scored, theirs: _Scored, settings: Settings) -> str:

@@ -33,16 +33,17 @@ def judged(tmp_path, n=60, name="items.jsonl"):
 
 def test_the_stated_confidence_is_the_default(tmp_path):
     stated = table(tmp_path, {"group": "a", "item": "x", "confidence": 0.3})
-    assert (choose([stated], None).names, choose([stated], None).why) == (("confidence",), "stated")
-    named = choose([stated], "token_msp, default,token_msp")
-    assert (named.names, named.why, named.among) == (("token_msp", "llm", "total_evidence"), "named", 1)
+    names, choice = choose([stated], None)
+    assert (names, choice.why) == (("confidence",), "stated")
+    names, choice = choose([stated], "token_msp, default,token_msp")
+    assert (names, choice.why, choice.among) == (("token_msp", "llm", "total_evidence"), "named", 1)
 
 
 def test_of_a_judged_run_the_signal_with_the_best_auroc_is(tmp_path):
     metrics = pytest.importorskip("sklearn.metrics")
     items = judged(tmp_path)
-    found = choose([items], None)
-    assert (found.names, found.why, found.among) == (("verbalized",), "best", 2)
+    names, found = choose([items], None)
+    assert (names, found.why, found.among) == (("verbalized",), "best", 2)
     right = items.pred == items.gt
     assert found.auroc["verbalized"] == pytest.approx(
         metrics.roc_auc_score(right, [row["verbalized_confidence"] for row in items.signals])
@@ -52,16 +53,16 @@ def test_of_a_judged_run_the_signal_with_the_best_auroc_is(tmp_path):
 
 def test_two_inputs_share_one_choice(tmp_path):
     both = [judged(tmp_path), judged(tmp_path, 30, "other.jsonl")]
-    assert choose(both, None).names == ("verbalized",)
+    assert choose(both, None)[0] == ("verbalized",)
 
 
 def test_a_signal_that_is_the_same_everywhere_is_no_choice(tmp_path):
     signals = table(tmp_path, {"group": "a", "item": "x", "signals": {"llm_evidence_count": 1}})
-    assert choose([signals], None).names == ("llm", "total_evidence")
+    assert choose([signals], None)[0] == ("llm", "total_evidence")
 
 
 def test_a_signal_without_information_has_an_auroc_of_one_half(tmp_path):
     lines = [
         {"group": str(n), "item": "x", "signals": {"verbalized_confidence": 1 + n % 5}} for n in range(10)
     ]
-    assert choose([table(tmp_path, *lines)], None).auroc == {"verbalized": 0.5}
+    assert choose([table(tmp_path, *lines)], None)[1].auroc == {"verbalized": 0.5}

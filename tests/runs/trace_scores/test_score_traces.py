@@ -17,7 +17,7 @@ from trivium.errors import InputError, TraceError
 from trivium.runs.engines.job import Job, Task
 from trivium.runs.engines.partition import PartScorer
 from trivium.runs.trace_scores.selection import Selection, unix_time
-from trivium.runs.trace_scores.spool import Spool
+from trivium.runs.trace_scores.spool import spooled
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 from trivium.traces.native import native_trace
@@ -313,7 +313,7 @@ def test_a_process_that_finds_no_file_scores_what_it_is_sent(tmp_path):
     run = tv.Run.load(
         tv.score_traces(write(tmp_path / "t.jsonl", *support()), store="one.db").run, store="one.db"
     )
-    with Spool(
+    with spooled(
         [tmp_path / "t.jsonl"], format=None, selection=Selection(), limit=settings.limits.output_bytes
     ) as spool:
         part = next(spool.parts())

@@ -22,7 +22,7 @@ from trivium.runs.artifacts.variant import (
     warnings_of_items,
     warnings_of_variant,
 )
-from trivium.runs.items.ranked import DEFINITIONS, ChoiceMade, Scale, choose, ranked, scale_of
+from trivium.runs.items.ranked import DEFINITIONS, Choice, Scale, choose, ranked, scale_of
 from trivium.runs.items.table import ItemTable, Origin
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import EQUAL
@@ -187,7 +187,7 @@ class CurveArtifact(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[Origin]
     population: Population
     loss: Loss
-    confidence_choice: ChoiceMade
+    confidence_choice: Choice
     confidence_variants: dict[str, Variant | TwoSides]
     comparison: SideComparison
     conventions: dict[str, str]
@@ -210,13 +210,13 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> CurveA
         ItemsError: If two tables have no group in common, or groups that the other lacks.
         TrustError: If an item does not fit the scale or its confidence cannot be computed.
     """
-    scale, choice = scale_of(tables, options.scale), choose(tables, options.confidence)
+    scale, (names, choice) = scale_of(tables, options.scale), choose(tables, options.confidence)
     included = included_groups(tables, intersection_only=options.intersection_only)
     warnings = warnings_of_items(tables, len(included), scale)
     notes: dict[str, list[str]] = {}
     described: dict[str, Variant | TwoSides] = {}
     deltas: dict[str, Differences] = {}
-    for variant in choice.names:
+    for variant in names:
         sides, entries = [], []
         for table in tables:
             items, confidence = ranked(
@@ -254,7 +254,7 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> CurveA
         inputs=[table.origin for table in tables],
         population=population(tables, included),
         loss=_loss(options.loss, scale),
-        confidence_choice=choice.made(),
+        confidence_choice=choice,
         confidence_variants=described,
         comparison=_comparison(tables, included, deltas, options),
         conventions=CONVENTIONS,
@@ -265,7 +265,7 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> CurveA
 def resamples_of(tables: Sequence[ItemTable], options: CurveOptions) -> int:
     """Return how many resamples :func:`curve_artifact` will compute."""
     each = len(tables) * (2 if options.drawn else 1) + (len(tables) == 2)
-    return each * len(choose(tables, options.confidence).names) * options.plan.resamples
+    return each * len(choose(tables, options.confidence)[0]) * options.plan.resamples
 
 
 def _comparison(

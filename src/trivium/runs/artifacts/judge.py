@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from trivium.errors import TrustError
 from trivium.runs.artifacts.variant import Ends, warnings_of_groups
-from trivium.runs.items.ranked import ChoiceMade, checked_scale, choose, confidences
+from trivium.runs.items.ranked import Choice, checked_scale, choose, confidences
 from trivium.runs.items.table import ItemTable, Origin, Unlabelled
 from trivium.suites.certificate import JudgedBy
 from trivium.trust.bias_correction import Corrected, corrected_mean, corrected_rate
@@ -214,7 +214,7 @@ class CertificateAnswer(Certificate, frozen=True, kw_only=True):
 
     confidence: str
     labels_needed: int | None
-    confidence_choice: ChoiceMade
+    confidence_choice: Choice
     calibration: CalibratorUse | None
     schema_version: str
     dimension: str | None
@@ -257,8 +257,7 @@ def certificate(
             calibrator may have been fitted on these labels (docs/definitions/calibration.md#certificate).
     """
     checked_scale(table, None)
-    choice = choose([table], variant, tolerance=tolerance)
-    named = choice.names[0]
+    (named, *_), choice = choose([table], variant, tolerance=tolerance)
     confidence = confidences(table, named, calibrator=calibrator)
     _refuse_unknown_groups(confidence)
     predicted_rows, _ = _random_sample(table)
@@ -290,7 +289,7 @@ def certificate(
             "group_size_from": "stated" if group_size is not None else known_from,
         },
         labels_needed=needed,
-        confidence_choice=choice.made(),
+        confidence_choice=choice,
         calibration=confidence.calibrator,
         schema_version=SCHEMA_VERSION,
         dimension=table.origin.mode if table.judged_by is not None else None,

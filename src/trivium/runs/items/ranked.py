@@ -191,40 +191,25 @@ CANDIDATES = ("verbalized", "llm", "retrieval_similarity_mean", "token_msp", "co
 """One confidence for each kind of signal. They are few, because a certificate pays for each candidate."""
 
 
-class ChoiceMade(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a confidence was chosen, among how many, and the AUROC of each; see :class:`Choice`."""
-
-    why: Literal["named", "stated", "best", "default"]
-    among: int
-    auroc: dict[str, float]
-
-
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The chosen confidences, and the reason for the choice.
+    """Why confidences were chosen, as an artifact says it.
 
     Attributes:
-        names: Names of the confidences.
         why: ``named`` by the user, ``stated`` with the items, ``best`` by AUROC on the labels, or the
             ``default`` of a source.
+        among: Number of confidences compared on the labels; 1 if none was.
         auroc: If the best was chosen, the AUROC of each candidate. Signals are not fitted to the labels, so
             this is also their cross-fitted AUROC; only the choice among them needs a correction.
     """
 
-    names: tuple[str, ...]
     why: Literal["named", "stated", "best", "default"]
+    among: int = 1
     auroc: dict[str, float] = {}
 
-    @property
-    def among(self) -> int:
-        """Number of confidences compared on the labels; 1 if none was."""
-        return max(1, len(self.auroc))
 
-    def made(self) -> ChoiceMade:
-        """Return what an artifact says of the choice."""
-        return ChoiceMade(why=self.why, among=self.among, auroc=self.auroc)
-
-
-def choose(tables: Sequence[ItemTable], word: str | None, *, tolerance: float = 0.0) -> Choice:
+def choose(
+    tables: Sequence[ItemTable], word: str | None, *, tolerance: float = 0.0
+) -> tuple[tuple[str, ...], Choice]:
     """Choose the confidences: those named, else the one stated with the items, else the best signal.
 
     Definition: docs/definitions/selective.md#default-confidence.
@@ -238,9 +223,9 @@ def choose(tables: Sequence[ItemTable], word: str | None, *, tolerance: float = 
         tolerance: A prediction farther than this from the truth is wrong.
     """
     if word is not None:
-        return Choice(names=variants_of(word), why="named")
+        return variants_of(word), Choice(why="named")
     if all(table.states_confidence for table in tables):
-        return Choice(names=(STATED,), why="stated")
+        return (STATED,), Choice(why="stated")
     fixed = next((table.default_confidence for table in tables if table.default_confidence), None)
     if fixed is None:
         each = {name: [_auroc(table, name, tolerance) for table in tables] for name in CANDIDATES}
@@ -250,8 +235,9 @@ def choose(tables: Sequence[ItemTable], word: str | None, *, tolerance: float = 
             if None not in values
         }
         if found:
-            return Choice(names=(max(found, key=found.__getitem__),), why="best", auroc=found)
-    return Choice(names=variants_of(fixed or "default"), why="default")
+            best = max(found, key=found.__getitem__)
+            return (best,), Choice(why="best", among=len(found), auroc=found)
+    return variants_of(fixed or "default"), Choice(why="default")
 
 
 def _auroc(table: ItemTable, name: str, tolerance: float) -> float | None:

@@ -15,7 +15,7 @@ from trivium.runs.summary import Summary
 from trivium.runs.trace_scores.report import TraceReport
 from trivium.runs.trace_scores.selection import Selection
 from trivium.runs.trace_scores.settings import TraceScoringOptions, settings_of_traces
-from trivium.runs.trace_scores.spool import Spool
+from trivium.runs.trace_scores.spool import Spool, spooled
 from trivium.store.connection import DEFAULT_URL
 from trivium.suites.suite import Suite
 from trivium.traces.conversations import by_conversation
@@ -61,14 +61,14 @@ def score_traces(
     selection = Selection(**taken(wanted, options))
     if options["by"] not in BY:
         raise InputError("by", f'found "{options["by"]}", expected one of: {", ".join(BY)}')
-    spool = Spool(
+    keeping = spooled(
         sources,
         format=options["format"],
         selection=selection,
         limit=settings.limits.output_bytes,
         joined=by_conversation if options["by"] == "conversation" else iter,
     )
-    with reduced_garbage_collection(THRESHOLDS_WHILE_SCORING), spool:
+    with reduced_garbage_collection(THRESHOLDS_WHILE_SCORING), keeping as spool:
         notes = tuple(_notes(spool, selection))
         name = options["name"] or _name(sources)
         suite = Suite(name=name, cases=spool.cases, settings=settings, notes=notes)
