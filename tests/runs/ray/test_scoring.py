@@ -236,11 +236,11 @@ def test_what_a_node_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("trivium.runs.engines.ray_workers.THRESHOLDS_WHILE_SCORING", gc.get_threshold())
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
-    place = Place(tv.__version__, str(tmp_path), (), ())
+    place = Place(tv.__version__, str(tmp_path), ())
     with pytest.raises(TriviumError, match=r"has Trivium .*, the run 0\.0\.0: install the same"):
         scorer.start(content, place._replace(version="0.0.0"))
     with pytest.raises(TriviumError, match=r"No module named 'a_module_of_nobody' \(every node needs"):
-        scorer.start(content, place._replace(modules=("a_module_of_nobody",)))
+        scorer.start(packed(job._replace(modules=("a_module_of_nobody",))), place)
     with pytest.raises(TriviumError, match=r"/nowhere.*every node needs"):
         scorer.start(content, place._replace(folder=f"{tmp_path}/nowhere"))
     scorer.start(content, place)

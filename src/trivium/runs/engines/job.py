@@ -3,15 +3,17 @@
 import copyreg
 import io
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Partitioned
 from trivium.errors import TriviumError
 from trivium.number_buffer import Kind, NoRoom, NumberBuffer, SpillFile
-from trivium.store.records import AttemptRow, RunRecord
+from trivium.store.records import AttemptRow, RunRecord, StoredAttempt
+from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
@@ -71,6 +73,7 @@ class Job(NamedTuple):
             process adds others.
         save: Whether to store the attempts, too.
         aggregates: Whether to aggregate evaluations while scoring.
+        modules: The modules that define the metrics.
     """
 
     recorded: Partitioned | None
@@ -78,11 +81,22 @@ class Job(NamedTuple):
     settings: Settings
     metrics: tuple[str, ...]
     run: RunRecord
-    done: "AttemptKeys"
+    done: AttemptKeys
     partitions: tuple[str, int] | None = None
     evaluates: bool = True
     save: bool = True
     aggregates: bool = True
+    modules: tuple[str, ...] = ()
+
+
+def not_stored(
+    pairs: Iterable[tuple[Case, Attempt]], suite: Suite, done: AttemptKeys
+) -> Iterator[StoredAttempt]:
+    """Yield those attempts of cases of a suite that are not stored already."""
+    for case, attempt in pairs:
+        position = suite.position(case.id)
+        if position is not None and (position, attempt.repeat) not in done:
+            yield StoredAttempt(position=position, attempt=attempt, case=case)
 
 
 class NotPortable(TriviumError):

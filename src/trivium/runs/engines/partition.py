@@ -4,6 +4,7 @@ import logging
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import Scores, batch_size, score_attempts
 from trivium.records.lines import PART_RECORDS
 from trivium.runs.aggregation import IncrementalAggregation
-from trivium.runs.engines.job import Job, Task
+from trivium.runs.engines.job import Job, Task, not_stored
 from trivium.store.partitions.file import Partition, PartitionFile
 from trivium.store.records import (
     Rows,
@@ -67,6 +68,8 @@ class PartScorer:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        for module in job.modules:
+            import_module(module)
         self._metrics = build_metrics(job.metrics, job.settings)
         self._starts = array("Q")
 
@@ -146,12 +149,8 @@ class PartScorer:
         if task.rows is not None:
             found = [decoded_attempt(row, store=f"run {job.run.id}") for row in task.rows]
             return [each for each in found if (each.position, each.attempt.repeat) not in job.done]
-        stored = []
-        for case, attempt in () if job.recorded is None else job.recorded.read(task.indices):
-            position = job.suite.position(case.id)
-            if position is not None and (position, attempt.repeat) not in job.done:
-                stored.append(StoredAttempt(position=position, attempt=attempt, case=case))
-        return stored
+        pairs = () if job.recorded is None else job.recorded.read(task.indices)
+        return list(not_stored(pairs, job.suite, job.done))
 
     def _case(self, stored: StoredAttempt) -> Case:
         return stored.case or self._job.suite.cases[stored.position]

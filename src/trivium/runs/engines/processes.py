@@ -135,14 +135,15 @@ class Scoring:
             evaluates=self._evaluated_there,
             save=self._save,
             aggregates=self._pipeline.incremental.active,
+            modules=tuple(sorted({type(metric).__module__ for metric in self._leaving})),
         )
         if self._engine == "ray":
             from trivium.runs.engines.ray_workers import RayWorkers
 
-            return RayWorkers(job, self._leaving, self._workers)
+            return RayWorkers(job, self._workers)
         from trivium.runs.engines.workers import Workers
 
-        return Workers(job, self._leaving, self._count)
+        return Workers(job, self._count)
 
     def _names_there(self) -> tuple[str, ...]:
         """The names that the metrics of workers are built from."""

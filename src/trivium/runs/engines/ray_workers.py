@@ -13,13 +13,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trivium._version import __version__
 from trivium.errors import TriviumError
-from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import cores, share_cores
 from trivium.runs.engines.job import Job, Task, packed
 from trivium.runs.engines.partition import PartScorer, ScoredPart
@@ -123,23 +121,21 @@ class PartQueue:
         return self._read and not self._order
 
 
-class _Worker:
+class _Worker(NamedTuple):
     """A process of the cluster, on one CPU.
 
     Attributes:
         actor: The process.
-        starting: Reference that is ready once the process has started; None afterwards.
-        parts: The part that it scores, and those that wait for it.
+        awaited: What it will give: that it has started (None), then results, each of a part.
     """
 
-    def __init__(self, actor: "ActorHandle[Any]", starting: "ObjectRef[Any]") -> None:
-        self.actor = actor
-        self.starting: ObjectRef[Any] | None = starting
-        self.parts: deque[tuple[ObjectRef[Any], Part]] = deque()
+    actor: "ActorHandle[Any]"
+    awaited: "deque[tuple[ObjectRef[Any], Part | None]]"
 
-    def awaited(self) -> "ObjectRef[Any] | None":
-        """The result that it will give next."""
-        return self.starting or (self.parts[0][0] if self.parts else None)
+    @property
+    def starting(self) -> bool:
+        """Whether it has not started yet."""
+        return bool(self.awaited) and self.awaited[0][1] is None
 
 
 class RayWorkers:
@@ -151,14 +147,12 @@ class RayWorkers:
 
     Args:
         job: What is to be scored, and how. Every node must find its files under the same paths.
-        metrics: The metrics of the job.
         count: Number of workers; None for as many as the cluster has CPUs when the run begins.
     """
 
-    def __init__(self, job: Job, metrics: Sequence[Metric], count: int | None) -> None:
+    def __init__(self, job: Job, count: int | None) -> None:
         self._job = job
         self._count = count
-        self._modules = tuple(sorted({type(metric).__module__ for metric in metrics}))
         self._stopped = threading.Event()
         self._workers: list[_Worker] = []
         self._lost_starts = 0
@@ -181,12 +175,12 @@ class RayWorkers:
             import ray
 
             job = ray.put(content)
-            place = Place(__version__, str(Path.cwd()), tuple(sys.path), self._modules)
+            place = Place(__version__, str(Path.cwd()), tuple(sys.path))
             scorer = ray.remote(num_cpus=1, max_restarts=0)(RemoteScorer)
 
             def start() -> None:
                 actor = scorer.remote()
-                self._workers.append(_Worker(actor, actor.start.remote(job, place)))
+                self._workers.append(_Worker(actor, deque([(actor.start.remote(job, place), None)])))
 
             count = self._count or cpus
             self._heard = time.monotonic()
@@ -208,23 +202,23 @@ class RayWorkers:
         """Give parts to the workers that have started, first to those that have none."""
         for most in range(1, AHEAD + 1):
             for worker in self._workers:
-                if worker.starting is not None or len(worker.parts) >= most:
+                if len(worker.awaited) >= most or any(
+                    part is None or part.alone for _, part in worker.awaited
+                ):
                     continue
-                if any(part.alone for _, part in worker.parts):
-                    continue
-                part = queue.next(idle=not worker.parts)
+                part = queue.next(idle=not worker.awaited)
                 if part is None:
                     return
-                worker.parts.append((worker.actor.score.remote(part.task), part))
+                worker.awaited.append((worker.actor.score.remote(part.task), part))
 
     def _wait(self, queue: PartQueue, start: Callable[[], None]) -> None:
         """Wait a second for a worker to give a result or to be lost."""
         import ray
 
-        waiting = {awaited: worker for worker in self._workers if (awaited := worker.awaited()) is not None}
+        waiting = {worker.awaited[0][0]: worker for worker in self._workers if worker.awaited}
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=1.0)
         now = time.monotonic()
-        if ready or any(worker.starting is None for worker in self._workers):
+        if ready or not all(worker.starting for worker in self._workers):
             self._heard = now
         elif now - self._heard >= SECONDS_BETWEEN_REMINDERS:
             self._heard = now
@@ -238,7 +232,7 @@ class RayWorkers:
             if not self._received(worker):
                 self._workers.remove(worker)
                 ray.kill(worker.actor)
-                self._score_again([part for _, part in worker.parts], queue)
+                self._score_again([part for _, part in worker.awaited if part is not None], queue)
                 start()
 
     def _score_again(self, parts: Sequence[Part], queue: PartQueue) -> None:
@@ -259,21 +253,20 @@ class RayWorkers:
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            result = ray.get(worker.awaited())
+            result = ray.get(worker.awaited[0][0])
         except RayTaskError as failed:
             raise described(failed.cause) from failed
         except RayError as lost:
             log.warning("a worker of the Ray cluster was lost: %s", first_line(lost))
-            self._lost_starts += worker.starting is not None
+            self._lost_starts += worker.starting
             if self._lost_starts == LOST_STARTS:
                 what = f"no worker of the Ray cluster starts: {first_line(lost)}"
                 raise TriviumError(what) from lost
             return False
-        if worker.starting is not None:
-            worker.starting = None
+        _, part = worker.awaited.popleft()
+        if part is None:
             self._lost_starts = 0
         else:
-            _, part = worker.parts.popleft()
             part.scored = result
         return True
 
@@ -285,13 +278,11 @@ class Place(NamedTuple):
         version: Version of Trivium.
         folder: The working folder, where relative paths begin.
         search: Where modules are searched.
-        modules: The modules of the metrics.
     """
 
     version: str
     folder: str
     search: tuple[str, ...]
-    modules: tuple[str, ...]
 
 
 class RemoteScorer:
@@ -312,8 +303,6 @@ class RemoteScorer:
         try:
             os.chdir(place.folder)
             sys.path += [each for each in place.search if each not in sys.path]
-            for module in place.modules:
-                import_module(module)
             loaded: Job = pickle.loads(job)  # noqa: S301 - the run has just written it
             self._scorer = PartScorer(loaded)
             if loaded.recorded is not None and len(loaded.recorded):

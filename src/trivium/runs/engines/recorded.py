@@ -1,16 +1,15 @@
 """The attempts that a run scores: recorded outputs, or those of a stored run."""
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterator, Set
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded import Carried, Partitioned, Recorded
 from trivium.errors import OutputsError
 from trivium.runs.engines.agent import InTurn, ask_and_score
-from trivium.runs.engines.job import AttemptKeys, Task
+from trivium.runs.engines.job import AttemptKeys, Task, not_stored
 from trivium.runs.pipeline import Pipeline, Planned, in_batches
 from trivium.store.records import RunRecord, StoredAttempt, decoded_attempt
 from trivium.store.store import Store
-from trivium.suites.case import Case
 from trivium.suites.suite import Suite
 
 
@@ -46,12 +45,13 @@ class RecordedAttempts:
 
     def attempts(self, task: Task) -> Iterator[StoredAttempt]:
         """Yield the attempts of a part, without those that are stored."""
-        return self._remaining(() if self._parted is None else self._parted.read(task.indices))
+        pairs = () if self._parted is None else self._parted.read(task.indices)
+        return not_stored(pairs, self._suite, self.done)
 
     def left(self) -> Iterator[StoredAttempt]:
         """Yield all attempts that are not stored yet."""
         self.done = AttemptKeys(self._store.attempt_keys(self._run))
-        return self._remaining(self._all)
+        return not_stored(self._all, self._suite, self.done)
 
     async def score_until_decided(self, attempts: InTurn, pipeline: Pipeline, *, repeats: int) -> None:
         """Score attempts in the order in which they are handed out, as if they were made only now.
@@ -93,12 +93,6 @@ class RecordedAttempts:
                 f"(first: {missing[0]})"
             )
             raise OutputsError("", what)
-
-    def _remaining(self, pairs: Iterable[tuple[Case, Attempt]]) -> Iterator[StoredAttempt]:
-        for case, attempt in pairs:
-            position = self._suite.position(case.id)
-            if position is not None and (position, attempt.repeat) not in self.done:
-                yield StoredAttempt(position=position, attempt=attempt, case=case)
 
 
 class StoredAttempts:

@@ -9,17 +9,15 @@ import shutil
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from importlib import import_module
 from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, TypeVar
 
 from trivium.errors import TriviumError
-from trivium.metrics.metric import Metric
 from trivium.metrics.text.encoders.encoder import share_cores
 from trivium.processes import signals_put_off
 from trivium.runs.engines.job import Job, NotPortable, Task, packed
@@ -53,14 +51,12 @@ class Workers:
 
     Args:
         job: What is to be scored, and how.
-        metrics: The metrics of the job.
         count: Number of processes.
     """
 
-    def __init__(self, job: Job, metrics: Sequence[Metric], count: int) -> None:
+    def __init__(self, job: Job, count: int) -> None:
         self._job = job
         self._count = count
-        self._modules = tuple(sorted({type(metric).__module__ for metric in metrics}))
         self._context = multiprocessing.get_context("spawn")  # a fork would not survive the run's threads
         self._while_open, self._open = self._context.Pipe(duplex=False)
 
@@ -146,7 +142,7 @@ class Workers:
             count,
             mp_context=self._context,
             initializer=_begin,
-            initargs=(self._job_file, self._modules, self._count, self._while_open),
+            initargs=(self._job_file, self._count, self._while_open),
         )
 
 
@@ -164,7 +160,7 @@ _scorer: PartScorer
 """That of this process, if it is a worker."""
 
 
-def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Any) -> None:
+def _begin(job: Path, workers: int, while_open: Any) -> None:
     """Prepare a worker: load the metrics and their models once.
 
     ``while_open`` is the end of a pipe, whose type Windows has under another name.
@@ -174,8 +170,6 @@ def _begin(job: Path, modules: Sequence[str], workers: int, while_open: Any) -> 
     _end_with_run(while_open, job.parent)
     gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
     share_cores(workers)
-    for module in modules:
-        import_module(module)
     try:
         content = job.read_bytes()
     except FileNotFoundError:  # the run has been interrupted meanwhile, and has removed it
