@@ -226,10 +226,12 @@ def test_a_mistake_in_python_is_a_sentence(tmp_path):
     (tmp_path / "empty.json").write_text('{"trace_id": "t", "spans": []}')
     with pytest.raises(InputError, match="holds no call of a tool that could be answered"):
         tv.mock_tools(tmp_path / "empty.json")
-    with pytest.raises(InputError, match="match: found 'exact', expected strict or nearest"):
+    with pytest.raises(InputError, match='match: found the text "exact", expected "nearest" or "strict"'):
         tv.mock_tools(match="exact")
     with pytest.raises(InputError, match="faults"):
         tv.mock_tools(faults={"error": 2})
+    with pytest.raises(InputError, match="latency: found the number -1"):
+        tv.mock_tools(latency=-1)
     with pytest.raises(
         InputError, match="a recorded call is malformed: Object missing required field `name`"
     ):

@@ -49,8 +49,6 @@ class OpenWorld(msgspec.Struct, frozen=True):
     """A world of one attempt while it is in use.
 
     Attributes:
-        request: The attempt.
-        name: Its name.
         world: What the agent gets.
         watch: Looks at the state, and knows the calls of its tools.
         folder: The temporary folder of the attempt, if it has one.
@@ -59,8 +57,6 @@ class OpenWorld(msgspec.Struct, frozen=True):
         claim: Its state; None of a built-in one, which is a copy.
     """
 
-    request: Request
-    name: str
     world: World
     watch: Watch
     folder: Path | None
@@ -89,8 +85,7 @@ class Worlds:
         in_files: bool = False,
     ) -> None:
         self.name = settings.shown
-        self._settings, self._in_files = settings, in_files
-        self._seconds = settings.seconds
+        self._settings, self._seconds = settings, settings.seconds
         self._factory = factory
         if factory is None and settings.factory is not None:
             self._factory = load_object(settings.factory, what="factory")
@@ -100,6 +95,8 @@ class Worlds:
         self._mocks = None if settings.mocks is None else _mocks(settings.mocks)
         if settings.mocks is not None and not any(getattr(settings, kind) is not None for kind in KINDS):
             self._json = b"{}"
+        in_a_file = in_files if self._json is not None else self._factory is None
+        self._in_folder = in_a_file or "folder" in self._given
         self._threads = DaemonThreads(f"world {self.name}")
         self._shared = SharedStates()
         self._root: Path | None = None
@@ -177,16 +174,12 @@ class Worlds:
     def _make(self, request: Request, *, expected: bool = False) -> OpenWorld:
         """Make a world: that of an attempt, or the one in which the expected calls are made."""
         name = f'case "{request.case.id}", repeat {request.repeat}{" (expected calls)" if expected else ""}'
-        folder = self._new_folder() if self._needs_folder() else None
+        folder = self._new_folder() if self._in_folder else None
         close: Callable[[], None] = _nothing
         claim = None
         try:
-            made, close = self._state(request, folder)
-            world = (
-                made
-                if isinstance(made, World)
-                else World(made, self._tools_of(made), path=self._path(folder))
-            )
+            made, path, close = self._state(request, folder)
+            world = made if isinstance(made, World) else World(made, self._tools_of(made), path=path)
             if self._factory is not None:
                 claim = self._shared.claim(name, world.state, request.case)
             mocked: Counter[str] = Counter()
@@ -203,7 +196,7 @@ class Worlds:
             raise AgentFailure(f"it raised {type(error).__name__}: {error}") from error
         # Outside of an attempt, spans would go to a file.
         given = world if expected else world.recorded(watch.called)
-        return OpenWorld(request, name, given, watch, folder, close, mocked, claim)
+        return OpenWorld(given, watch, folder, close, mocked, claim)
 
     def _watch(self, request: Request, world: World, *, expected: bool) -> Watch:
         database = world.state if isinstance(world.state, sqlite3.Connection) else None
@@ -222,11 +215,6 @@ class Worlds:
         own = None if self._settings.mocks is None else self._settings.mocks.seed
         return request.seed if own is None else attempt_seed(own, request.case.id, request.repeat)
 
-    def _needs_folder(self) -> bool:
-        settings = self._settings
-        copied = settings.sqlite is not None or settings.folder is not None
-        return copied or "folder" in self._given or (self._json is not None and self._in_files)
-
     def _new_folder(self) -> Path:
         with self._lock:
             if self._finished:  # a factory that hung until after the run
@@ -236,30 +224,26 @@ class Worlds:
                 self._root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner}-"))
             return Path(tempfile.mkdtemp(dir=self._root))
 
-    def _path(self, folder: Path | None) -> Path | None:
-        """Where a built-in world is, below its temporary folder."""
-        if folder is None or self._factory is not None:
-            return None
-        held = self._settings.sqlite or self._settings.folder or _STATE_FILE
-        return folder / (Path(held).name or "folder")
-
-    def _state(self, request: Request, folder: Path | None) -> tuple[Any, Callable[[], None]]:
-        """A new state, and what closes it."""
-        path = self._path(folder)
+    def _state(self, request: Request, folder: Path | None) -> tuple[Any, Path | None, Callable[[], None]]:
+        """A new state, where a built-in one is below its temporary folder, and what closes it."""
         if self._factory is not None:
             given = {"case": request.case, "repeat": request.repeat, "seed": request.seed, "folder": folder}
-            return _called(self._factory, {name: given[name] for name in self._given})
+            made, close = _called(self._factory, {name: given[name] for name in self._given})
+            return made, None, close
         if self._json is not None:
+            path = None if folder is None else folder / _STATE_FILE
             if path is not None:
                 path.write_bytes(self._json)
-            return msgspec.json.decode(self._json), _nothing
-        if self._settings.sqlite is not None and path is not None:
-            connection = _copied_database(Path(self._settings.sqlite), path)
-            return connection, connection.close
-        if path is None or self._settings.folder is None:
+            return msgspec.json.decode(self._json), path, _nothing
+        source = Path(self._settings.sqlite or self._settings.folder or "")
+        if folder is None:
             raise AgentFailure("it names no state")
-        shutil.copytree(self._settings.folder, path, symlinks=True)
-        return path, _nothing
+        path = folder / (source.name or "folder")
+        if self._settings.sqlite is not None:
+            connection = _copied_database(source, path)
+            return connection, path, connection.close
+        shutil.copytree(source, path, symlinks=True)
+        return path, path, _nothing
 
     def _tools_of(self, state: Any) -> Mapping[str, Tool] | None:
         if self._tools is None:
@@ -327,13 +311,7 @@ def _loaded_tools(spec: str) -> dict[str, Tool]:
 def _mocks(settings: MockSettings) -> Mocks:
     functions = () if settings.functions is None else load_object(settings.functions, what="functions")
     try:
-        return Mocks(
-            settings.calls,
-            match=settings.match,
-            functions=functions,
-            latency=settings.latency,
-            faults=settings.faults,
-        )
+        return Mocks(settings, settings.calls, functions)
     except (TypeError, ValueError) as error:
         raise AgentError(settings.functions or "world.mocks", str(error)) from error
 

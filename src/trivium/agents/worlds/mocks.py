@@ -20,7 +20,8 @@ from trivium.agents.worlds.state import same, shown_value
 from trivium.agents.worlds.world import Tool, named_tools
 from trivium.any_object import encode
 from trivium.errors import InputError, Problem, TraceError
-from trivium.suites.world_settings import FaultRates
+from trivium.records.validation import convert
+from trivium.suites.world_settings import MockSettings
 from trivium.traces.readers.collection import read_trace_file
 from trivium.traces.trace import Trace
 from trivium.values import JsonObject, json_text, resolved, text_or_json
@@ -74,27 +75,18 @@ class Mocks:
     """Mocked tools of any number of attempts.
 
     Args:
+        settings: How they answer, how late, and how often they fail.
         calls: The recorded calls; in a file or a trace, those of its tools.
-        match: Whether the arguments must be equal, or the nearest recorded ones are taken.
         functions: Functions that answer instead, by the names of their tools.
-        latency: How long each call of any tool takes at least, in seconds.
-        faults: Shares of the calls of any tool that fail.
 
     Raises:
         InputError: If a file cannot be read or holds no call of a tool, or a call is malformed.
     """
 
     def __init__(
-        self,
-        calls: Iterable[Calls] = (),
-        *,
-        match: Match = "strict",
-        functions: Iterable[Tool] | Mapping[str, Tool] = (),
-        latency: float = 0.0,
-        faults: FaultRates | None = None,
+        self, settings: MockSettings, calls: Iterable[Calls], functions: Iterable[Tool] | Mapping[str, Tool]
     ) -> None:
-        self._match, self._latency = match, latency
-        self._faults = FaultRates() if faults is None else faults
+        self._settings = settings
         self._functions = named_tools(functions)
         self._recorded: dict[str, list[RecordedCall]] = {}
         for each in calls:
@@ -109,17 +101,15 @@ class Mocks:
             seed: Seed of the faults.
             counts: Counts what was mocked: ``recorded``, ``not recorded``, ``timeout``, ``error``, ``shape``.
         """
+        settings = self._settings
         answering = {
-            name: _Replay(name, calls, self._match, counts) for name, calls in self._recorded.items()
+            name: _Replay(name, calls, settings.match, counts).tool()
+            for name, calls in self._recorded.items()
         }
-        held: dict[str, Tool] = {**real, **{name: each.tool() for name, each in answering.items()}}
-        held |= self._functions
-        if not self._latency and not self._faults.any:
+        held: dict[str, Tool] = {**real, **answering, **self._functions}
+        if not settings.latency and not settings.faults.any:
             return held
-        return {
-            name: _Faulty(name, self._latency, self._faults, seed, counts).around(tool)
-            for name, tool in held.items()
-        }
+        return {name: _Faulty(name, settings, seed, counts).around(tool) for name, tool in held.items()}
 
 
 def mock_tools(
@@ -155,16 +145,13 @@ def mock_tools(
         >>> tools["price"](of="tea")
         3
     """
-    if match not in ("strict", "nearest"):
-        raise InputError("match", f"found {match!r:.40}, expected strict or nearest")
-    try:
-        rates = msgspec.convert(dict(faults or {}), FaultRates)
-    except msgspec.ValidationError as error:
-        raise InputError("faults", str(error)) from error
-    if wrong := rates.problem:
-        raise InputError("faults", wrong)
-    mocks = Mocks(calls, match=match, functions=functions, latency=latency, faults=rates)
-    return mocks.tools({}, seed=seed, counts=Counter())
+    given = {"match": match, "latency": latency, "faults": dict(faults or {})}
+    settings, problems = convert(msgspec.json.decode(encode(given)), MockSettings)
+    if settings is None:
+        raise InputError("mock_tools", problems)
+    if wrong := settings.faults.problem:
+        raise InputError("mock_tools", Problem("faults", wrong))
+    return Mocks(settings, calls, functions).tools({}, seed=seed, counts=Counter())
 
 
 def _calls_of(given: Calls) -> Iterator[RecordedCall]:
@@ -243,10 +230,8 @@ class _Replay:
 class _Faulty:
     """Makes the calls of one tool in one attempt late, and some of them fail."""
 
-    def __init__(
-        self, name: str, latency: float, faults: FaultRates, seed: int, counts: Counter[str]
-    ) -> None:
-        self._name, self._latency, self._faults = name, latency, faults
+    def __init__(self, name: str, settings: MockSettings, seed: int, counts: Counter[str]) -> None:
+        self._name, self._latency, self._faults = name, settings.latency, settings.faults
         self._seed, self._counts, self._made = seed, counts, 0
 
     def around(self, tool: Tool) -> Tool:
