@@ -131,11 +131,11 @@ class Origin:
             if getattr(loaded, "needs_world", False):
                 raise AgentError(loaded.name, f"takes a world, and the suite has none: {A_WORLD}")
             return adapter
-        from trivium.agents.worlds.agent import in_worlds  # loads httpx
+        from trivium.agents.worlds.agent import AgentInWorlds  # loads httpx
 
         if not getattr(loaded, "takes_world", True):
             log.warning("the suite has a world, and %s takes none: %s", loaded.name, TAKES_WORLD)
-        return in_worlds(adapter, settings.world, self.factory)
+        return AgentInWorlds(adapter, settings.world, self.factory)
 
     def outputs_opened(self, suite: Suite, settings: Settings) -> Recorded | None:
         """Open the recorded outputs, if there are any, which checks all of them.

@@ -25,7 +25,6 @@ from trivium.agents.conversation import Ask, User, converse
 from trivium.agents.failures import as_failure
 from trivium.agents.worlds.making import OpenWorld, Worlds
 from trivium.agents.worlds.watch import Watch
-from trivium.suites.case import Case
 from trivium.suites.world_settings import WorldSettings, world_of
 
 log = logging.getLogger(__name__)
@@ -41,15 +40,22 @@ class AgentInWorlds:
 
     Args:
         agent: The agent.
-        worlds: Makes the worlds.
+        world: The suite's world.
+        factory: The function that makes it, if it is given as such.
+
+    Raises:
+        AgentError: If factory or tools cannot be loaded.
     """
 
     runs_off_loop = True
 
-    def __init__(self, agent: AgentAdapter, worlds: Worlds) -> None:
+    def __init__(
+        self, agent: AgentAdapter, world: str | WorldSettings, factory: Callable[..., Any] | None
+    ) -> None:
         self.name = agent.name
-        self._agent, self._worlds = agent, worlds
+        self._agent = agent
         self._in_files = isinstance(agent, CommandAgent | EndpointAgent)
+        self._worlds = Worlds(world_of(world), factory, in_files=self._in_files)
         self._told = False
         self._closing: set[asyncio.Task[None]] = set()
         self._calls = 0
@@ -110,11 +116,14 @@ class AgentInWorlds:
             opened = await asyncio.wait_for(self._opened(request), seconds)
         try:
             done = await work(msgspec.structs.replace(request, world=opened.world), opened)
+            with self._in_time("was not compared", seconds):
+                record = await asyncio.wait_for(self._worlds.end(opened, request.case), seconds)
         except BaseException:
             self._close_later(opened)
             raise
-        with self._in_time("was not compared and closed", seconds):
-            return done, await asyncio.wait_for(self._ended(opened, request.case), seconds)
+        with self._in_time("was not closed", seconds):
+            await asyncio.wait_for(self._worlds.close(opened), seconds)
+        return done, record
 
     @contextmanager
     def _in_time(self, what: str, seconds: float | None) -> Iterator[None]:
@@ -139,15 +148,6 @@ class AgentInWorlds:
                 *(self._worlds.name, self.name),
             )
         return opened
-
-    async def _ended(self, opened: OpenWorld, case: Case) -> WorldRecord:
-        try:
-            record = await self._worlds.end(opened, case)
-        except BaseException:
-            self._close_later(opened)
-            raise
-        await self._worlds.close(opened)
-        return record
 
     def _close_later(self, opened: OpenWorld) -> None:
         """Close a world while the failure of its attempt is already being told."""
@@ -225,20 +225,3 @@ def _left_open() -> dict[str, int]:
     if handles is not None:
         found["file handles"] = sum(1 for _ in handles.iterdir())
     return found
-
-
-def in_worlds(
-    agent: AgentAdapter, world: str | WorldSettings, factory: Callable[..., Any] | None
-) -> AgentInWorlds:
-    """Give an agent a new world for each call.
-
-    Args:
-        agent: The agent.
-        world: The suite's world.
-        factory: The function that makes it, if it is given as such.
-
-    Raises:
-        AgentError: If factory or tools cannot be loaded.
-    """
-    in_files = isinstance(agent, CommandAgent | EndpointAgent)
-    return AgentInWorlds(agent, Worlds(world_of(world), factory, in_files=in_files))

@@ -111,9 +111,7 @@ def forbidden(case: Case, end: End) -> Iterator[StateCheck]:
         why = "" if _equal(old, new) else _changed(old, new)
         yield _of_copy(end, f"never a change of {'the state' if whole else path}", _equal(old, new), why)
     for path, wanted in never.values.items():
-        found = at_path(end.after, path)
-        why = f"it is {shown_value(found)}"
-        yield _of_copy(end, f"never {path} = {shown_value(wanted)}", not _is(found, wanted), why)
+        yield _at(end, path, at_path(end.after, path), wanted, forbidden=True)
     for query, wanted in never.query.items():
         yield _queried(end, query, wanted, forbidden=True)
     if never.function is not None:
@@ -166,13 +164,11 @@ def _of_copy(end: End, what: str, ok: bool, why: str = "") -> StateCheck:
     return StateCheck(what=what, ok=ok, reason=None if ok else why)
 
 
-def _at(end: End, path: str, found: Any, wanted: Any) -> StateCheck:
-    return _of_copy(end, f"{path} = {shown_value(wanted)}", _is(found, wanted), f"it is {shown_value(found)}")
-
-
-def _is(found: Any, wanted: Any) -> bool:
-    """Whether a value is the wanted one; null is wanted where nothing may be."""
-    return found is NOTHING or found is None if wanted is None else _equal(found, wanted)
+def _at(end: End, path: str, found: Any, wanted: Any, *, forbidden: bool = False) -> StateCheck:
+    """Check a value at a path; null stands for nothing."""
+    equal = found is NOTHING or found is None if wanted is None else _equal(found, wanted)
+    what = f"{'never ' if forbidden else ''}{path} = {shown_value(wanted)}"
+    return _of_copy(end, what, equal != forbidden, f"it is {shown_value(found)}")
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -6,12 +6,12 @@ Definition: docs/definitions/worlds.md#state.
 import dataclasses
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
 from hashlib import blake2b, file_digest
-from itertools import islice
+from itertools import islice, zip_longest
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal
@@ -253,26 +253,19 @@ Difference = tuple[str, Literal["added", "removed", "changed"], Any, Any]
 
 
 def _differences(before: Any, after: Any, path: str) -> Iterator[Difference]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys: Iterable[str] = [*before, *(key for key in after if key not in before)]
-        steps = [(f"{path}.{key}" if path else key, before, after, key) for key in keys]
-        for where, old, new, key in steps:
-            yield from _one(old.get(key, NOTHING), new.get(key, NOTHING), where)
+    if before is NOTHING:
+        yield path, "added", None, after
+    elif after is NOTHING:
+        yield path, "removed", before, None
+    elif isinstance(before, dict) and isinstance(after, dict):
+        for key in before | after:
+            one, other = (each.get(key, NOTHING) for each in (before, after))
+            yield from _differences(one, other, f"{path}.{key}" if path else key)
     elif isinstance(before, list) and isinstance(after, list):
-        for place in range(max(len(before), len(after))):
-            one, other = (each[place] if place < len(each) else NOTHING for each in (before, after))
-            yield from _one(one, other, f"{path}[{place}]")
+        for place, (one, other) in enumerate(zip_longest(before, after, fillvalue=NOTHING)):
+            yield from _differences(one, other, f"{path}[{place}]")
     elif not same(before, after):
         yield path, "changed", before, after
-
-
-def _one(old: Any, new: Any, where: str) -> Iterator[Difference]:
-    if old is NOTHING:
-        yield where, "added", None, new
-    elif new is NOTHING:
-        yield where, "removed", old, None
-    else:
-        yield from _differences(old, new, where)
 
 
 def same(one: Any, other: Any) -> bool:

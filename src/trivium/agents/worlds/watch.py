@@ -121,13 +121,12 @@ class Watch:
         if self._case is None:
             return
         for place, check in enumerate(forbidden(self._case, self._end(self._in_file, copied=self._copies))):
-            if check.ok is None:
-                told = msgspec.structs.replace(check, reason=f"{check.reason} ({when})")
-                self._unknown.setdefault(place, told)
-            elif check.ok:
+            told = msgspec.structs.replace(check, reason=f"{check.reason} ({when})")
+            if check.ok:
                 self._standing.discard(place)
+            elif check.ok is None:
+                self._unknown.setdefault(place, told)
             elif place not in self._standing:
-                told = msgspec.structs.replace(check, reason=f"{check.reason} ({when})")
                 self._broken.setdefault(place, told)
 
     def ended(self, case: Case) -> WorldRecord:
