@@ -65,7 +65,7 @@ def test_the_usual_columns_of_a_frame_are_understood_and_the_others_are_metadata
         ([], "suite: holds no case"),
         ([1], r"suite: cases\[0\]: found the number 1, expected a mapping with keys id, input"),
         ([{"inptu": "x"}], r'suite: cases\[0\]: unknown key "inptu". Did you mean "input"\?'),
-        (pd.DataFrame({"a": [1]}), "suite: no column has a usual name of the input"),
+        (pd.DataFrame({"a": [1]}), "suite: cases: no column has a usual name of the input"),
         (pa.array([1, 2]), r"suite: cases\[0\]: found the number 1"),
         (Suite(name="s", cases=ROWS), 'suite "s": is a suite already: with_settings'),
     ],

@@ -200,32 +200,6 @@ def _finished(
     return Columns(fields, tuple(metadata), left_out, tuple(problems), asks)
 
 
-def rows_as_cases(
-    rows: Sequence[Any], *, lenient: bool = False, first: int = 1
-) -> tuple[list[Any], Columns | None]:
-    """Rename the keys of raw cases; rows that are all Trivium's own, or no mappings, are left as they are.
-
-    Args:
-        rows: Raw cases.
-        lenient: See :func:`case_columns`.
-        first: Number of the first raw case.
-
-    Returns:
-        The raw cases, numbered if keys were mapped and none is the id; and the mapping, or None. If it
-        has problems, the rows are unchanged.
-    """
-    made = list(rows)
-    if not made or not all(isinstance(row, Mapping) for row in made):
-        return made, None
-    names = list(dict.fromkeys(str(name) for row in made for name in row))
-    columns = case_columns(names, lenient=lenient)
-    if columns is None or not (columns.renamed or lenient or columns.asks):
-        return made, None  # the conversion to cases names each wrong key where it is
-    if columns.problems:
-        return made, columns
-    return [case_of_row(row, columns, number) for number, row in enumerate(made, first)], columns
-
-
 def case_of_row(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, Any]:
     """Make a raw case of a row with the names of another tool; its number is the id if it has none."""
     case: dict[str, Any] = {} if "id" in columns.fields else {"id": str(number)}

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -16,7 +17,7 @@ from trivium.records.validation import describe, unknown_key
 from trivium.storage import joined, path_of, replaced_when_complete, writable
 from trivium.suites.case import NOTHING_EXPECTED, Case
 from trivium.suites.files.jsonl import CaseFiles
-from trivium.suites.files.tables import opened_cases, rows_of_document, rows_of_list
+from trivium.suites.files.tables import Rows, opened_cases, rows_of_document, rows_of_list
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import (
@@ -34,6 +35,9 @@ from trivium.values import JsonObject, json_document, json_text
 S = TypeVar("S")
 """A suite, which this module makes from its parts without knowing its class."""
 
+ReadsList = Callable[[Sequence[Any], str], tuple[Rows, list[Problem]]]
+"""Reads a list of raw cases at a place, and lists ambiguous keys."""
+
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
 
 _ONE_CASE = frozenset({"id", "input", "question", "references", "answer", "expected", "expect"})
@@ -45,13 +49,14 @@ _NAMES = "trivium.metrics.registry"
 
 def load_suite(kind: Callable[..., S], source: Any, overrides: Mapping[str, Any]) -> S:
     """Load a suite; ``overrides`` are the keys of a suite file, and ``config``. See ``Suite.load``."""
-    keys, notes = (None, ()) if isinstance(source, str | PathLike) else suite_keys(source)
     overrides = dict(overrides)
     if (config := overrides.pop("config", None)) is not None:
         overrides = merge_settings(read_config(config), overrides)
-    if keys is None:
+    if isinstance(source, str | PathLike):
         return _of_file(kind, str(source), overrides)
-    return suite_of(kind, merge_settings(keys, overrides), notes=notes)
+    keys, table = suite_keys(source)
+    listed = partial(rows_of_list, first=0, lenient=table)
+    return suite_of(kind, merge_settings(keys, overrides), listed=listed)
 
 
 def _of_file(kind: Callable[..., S], source: str, overrides: Mapping[str, Any]) -> S:
@@ -83,9 +88,9 @@ def suite_of(
     *,
     folder: Path = Path(),
     source: str = "suite",
-    notes: Sequence[str] = (),
+    listed: ReadsList = rows_of_list,
 ) -> S:
-    """Make a suite from the keys of a suite file; see ``Suite.from_dict``."""
+    """Make a suite from the keys of a suite file; see ``Suite.from_dict``. ``listed`` reads a list."""
     keys = dict(raw)
     problems: list[Problem] = []
     name = _text(keys, "name", problems)
@@ -99,7 +104,7 @@ def suite_of(
         del keys[key]
     found, elsewhere = None, None
     try:
-        found = _read_origin(origins, folder, problems)
+        found = _read_origin(origins, folder, listed, problems)
     except SuiteError as error:
         elsewhere = error
     if config:
@@ -119,7 +124,7 @@ def suite_of(
         cases=found.cases,
         settings=settings,
         description=description,
-        notes=(*notes, *found.notes),
+        notes=found.notes,
         source=source,
     )
 
@@ -169,7 +174,9 @@ def _raise(problems: list[Problem], source: str, elsewhere: SuiteError | None) -
         raise SuiteError(source, [*problems, *placed(elsewhere)], left_out=elsewhere.left_out) from elsewhere
 
 
-def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) -> SourceCases | None:
+def _read_origin(
+    origins: Mapping[str, Any], folder: Path, listed: ReadsList, problems: list[Problem]
+) -> SourceCases | None:
     """Read the cases from the key that gives them, and the settings that their source suggests."""
     if len(origins) != 1:
         found = f"has {' and '.join(origins)}" if origins else "has no cases"
@@ -191,7 +198,7 @@ def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Proble
         many = CaseFiles(files, opened_cases)
         return SourceCases("", many, {}, many.notes)
     elif isinstance(raw, list | tuple):
-        (rows, notes), ambiguous = rows_of_list(raw, "cases")
+        (rows, notes), ambiguous = listed(raw, "cases")
         cases, wrong = cases_of(rows)
         problems += ambiguous + wrong
         return SourceCases("", cases, {}, notes)

@@ -40,7 +40,7 @@ from trivium.records.validation import convert, describe, unknown_key
 from trivium.safe_text import sanitise
 from trivium.storage import Stamp, temporary_copy
 from trivium.suites.case import Case
-from trivium.suites.columns import Columns, case_columns, case_of_row, rows_as_cases
+from trivium.suites.columns import Columns, case_columns, case_of_row
 from trivium.suites.files.jsonl import CaseLines, is_output
 
 COLUMNS = Case.__struct_fields__
@@ -198,13 +198,36 @@ def rows_of_document(path: Path, first: int = 1) -> Rows:
     return rows
 
 
-def rows_of_list(raw: Sequence[Any], where: str, first: int = 1) -> tuple[Rows, list[Problem]]:
-    """Return raw cases with their places below ``where``, and ambiguous keys; arguments as above."""
-    cases, columns = rows_as_cases(raw, first=first)
-    if columns is not None and columns.problems:
-        return ([], ()), [Problem(where, each.what) for each in columns.problems]
-    placed = [(f"{where}[{index}]", case) for index, case in enumerate(cases)]
-    return (placed, () if columns is None else (columns.note(),)), []
+def rows_of_list(
+    raw: Sequence[Any], where: str, first: int = 1, *, lenient: bool = False
+) -> tuple[Rows, list[Problem]]:
+    """Return the raw cases of a list with their places, and ambiguous keys.
+
+    The keys of other tools are renamed; rows that are all Trivium's own, or no mappings, are left as they
+    are.
+
+    Args:
+        raw: Raw cases.
+        where: Place of the list.
+        first: Number of the first case, its id if keys were renamed and none is the id; from 0 on, for a list
+            in memory, also if none was renamed.
+        lenient: See :func:`case_columns`.
+    """
+    rows, notes = list(raw), tuple[str, ...]()
+    mappings = bool(rows) and all(isinstance(row, Mapping) for row in rows)
+    names = list(dict.fromkeys(str(name) for row in rows for name in row)) if mappings else []
+    columns = case_columns(names, lenient=lenient)
+    if columns is not None and (columns.renamed or lenient or columns.asks):
+        if columns.problems:
+            return ([], ()), [Problem(where, each.what) for each in columns.problems]
+        rows = [case_of_row(row, columns, number) for number, row in enumerate(rows, first)]
+        notes = (columns.note(),) if columns.renamed else ()
+    if first == 0:
+        rows = [
+            {"id": str(number), **row} if isinstance(row, Mapping) and "id" not in row else row
+            for number, row in enumerate(rows)
+        ]
+    return ([(f"{where}[{index}]", row) for index, row in enumerate(rows)], notes), []
 
 
 def _keys(records: Records) -> list[str]:
