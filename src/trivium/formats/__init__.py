@@ -1,3 +1,1 @@
 """Readers of other tools' files: one module or package for each tool, with cases, attempts and traces."""
-
-__all__: list[str] = []

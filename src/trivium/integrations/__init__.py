@@ -1,3 +1,1 @@
 """Trivium's metrics in other tools and their metrics in Trivium; one module per tool, imported when used."""
-
-__all__: list[str] = []

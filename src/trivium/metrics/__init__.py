@@ -1,3 +1,1 @@
 """Metrics in three tiers (text, judge, trace), their registry, and the composite of an attempt."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Reads records from files and from memory, each with its place for messages."""
-
-__all__: list[str] = []

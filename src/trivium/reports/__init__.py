@@ -1,3 +1,1 @@
 """Reports of runs and comparisons: terminal tables, HTML pages, Markdown comments and JUnit XML."""
-
-__all__: list[str] = []

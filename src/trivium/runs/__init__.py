@@ -1,3 +1,1 @@
 """Evaluates suites: calls agents, scores their outputs, stores the results and summarises them."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Stores runs in a database: one SQL schema, SQLite by default, PostgreSQL by URL."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Cases, suites, their settings, and the files that hold them."""
-
-__all__: list[str] = []

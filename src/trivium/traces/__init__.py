@@ -1,3 +1,1 @@
 """Traces of agent runs: their data model, normalisation, recording, readers and writers."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Calls agents: one module for each kind that Trivium can call."""
-
-__all__: list[str] = []

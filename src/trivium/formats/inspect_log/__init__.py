@@ -1,3 +1,1 @@
 """Reads logs of Inspect AI as cases, attempts, scores, traces and items to calibrate on."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Metrics that a language model scores."""
-
-__all__: list[str] = []

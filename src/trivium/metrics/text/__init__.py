@@ -1,3 +1,1 @@
 """The text tier: similarity of an output to its references, success and time."""
-
-__all__: list[str] = []

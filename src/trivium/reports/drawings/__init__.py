@@ -2,5 +2,3 @@
 
 Drawings contain no colours, only classes that the page's style sheet colours for light and dark modes.
 """
-
-__all__: list[str] = []

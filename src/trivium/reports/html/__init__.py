@@ -10,5 +10,3 @@ try:
     import markupsafe as markupsafe  # comes with Jinja; most modules here import it
 except ImportError as error:
     raise MissingExtra("report", "The HTML report") from error
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Artifacts of the trust commands: results computed from items, as plain JSON values."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Calls agents concurrently, and scores recorded outputs in one process or in several."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Scores recorded traces that belong to no suite: figures by agent and tool, metrics, the worst traces."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Exports the data of a run to other programs, as rows, graphs and OpenTelemetry spans."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Reads and writes the files that hold suites and cases: documents, JSON lines and tables."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Built-in rubrics, and rubrics that users write."""
-
-__all__: list[str] = []

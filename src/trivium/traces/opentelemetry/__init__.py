@@ -3,5 +3,3 @@
 Both arrive as :class:`~trivium.traces.opentelemetry.semconv.RecordedSpan`. ``semconv`` maps the attribute
 names of the conventions, ``spans`` classifies each span, ``assemble`` puts the trace together.
 """
-
-__all__: list[str] = []

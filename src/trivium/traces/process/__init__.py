@@ -1,3 +1,1 @@
 """Analyses how agents spend their time and which work they repeat (docs/process.md)."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Writes traces in formats of other tools, for ``trivium export`` and ``trivium traces export``."""
-
-__all__: list[str] = []

@@ -2,5 +2,3 @@
 
 Definitions: docs/definitions/calibration.md#cross-fitting, docs/definitions/calibration.md#ece.
 """
-
-__all__: list[str] = []

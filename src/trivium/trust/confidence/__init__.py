@@ -2,5 +2,3 @@
 
 Definition: docs/definitions/selective.md#confidence.
 """
-
-__all__: list[str] = []

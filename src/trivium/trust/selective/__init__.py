@@ -1,3 +1,1 @@
 """Measures the risk of an agent that may abstain (docs/definitions/selective.md#risk-coverage-curve)."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Budgets of judges, the ledger of their spending, and prices of models."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Prompts of judges: context, instructions, and the answer format."""
-
-__all__: list[str] = []

@@ -1,3 +1,1 @@
 """Encoder models (ONNX Runtime, PyTorch) behind one interface: token vectors of texts."""
-
-__all__: list[str] = []
