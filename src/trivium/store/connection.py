@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import (
     Column,
@@ -38,10 +38,6 @@ from sqlalchemy.util import LRUCache
 from trivium.errors import MissingExtra, StoreError, StoreLost
 from trivium.store import schema as tables
 from trivium.store.migrations import NEWEST, REVISIONS, upgrade
-
-if TYPE_CHECKING:
-    from sqlalchemy.dialects.postgresql import Insert
-
 
 log = logging.getLogger(__name__)
 
@@ -538,35 +534,34 @@ def fetched(engine: Engine, query: Executable) -> Result[*tuple[Any, ...]]:
         return connection.execute(query).freeze()()
 
 
-def insert_into(dialect: str, table: Table) -> "Insert":
-    """Build an insert that supports ``on_conflict_do_nothing`` and ``on_conflict_do_update``."""
-    if dialect == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert
-
-        return insert(table)
-    from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-
-    return sqlite_insert(table)  # type: ignore[return-value]  # same methods as PostgreSQL's
-
-
 def insert_many(
-    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, unless_there: bool = False
+    connection: Connection,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    unless_there: bool = False,
+    adding: Sequence[str] = (),
 ) -> None:
-    """Insert rows that have a value for every column, in a type that the driver accepts.
+    """Insert rows that have values for the same columns, in types that the driver accepts.
 
     The driver is called directly: SQLAlchemy processes each value, which takes longer than storing it.
 
     Args:
         connection: The connection.
         table: The table.
-        rows: Values by column.
+        rows: Values by column; a column that they lack gets what the database gives it.
         unless_there: Leave out rows whose key is in the table, also if another process has just written it.
+        adding: Columns that are added to those of the row with the same primary key, if it is there.
     """
     if rows:
-        statement = _insert_into(table, connection.dialect)
-        connection.exec_driver_sql(statement + " ON CONFLICT DO NOTHING" * unless_there, rows)
+        statement = _insert_into(table, tuple(rows[0]), connection.dialect)
+        statement += " ON CONFLICT DO NOTHING" * unless_there
+        if adding:
+            sums = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in adding)
+            statement += f" ON CONFLICT ({', '.join(table.primary_key.columns.keys())}) DO UPDATE SET {sums}"
+        connection.exec_driver_sql(statement, rows)
 
 
 @lru_cache
-def _insert_into(table: Table, dialect: Dialect) -> str:
-    return str(insert(table).compile(dialect=dialect))
+def _insert_into(table: Table, columns: Sequence[str], dialect: Dialect) -> str:
+    return str(insert(table).inline().compile(dialect=dialect, column_keys=columns))

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 from trivium.metrics.judge.client.request import ModelResponse, ResponseCache
 from trivium.store import schema as tables
 from trivium.store.background_writer import Writer
-from trivium.store.connection import explain_errors, fetched, insert_into
+from trivium.store.connection import explain_errors, fetched, insert_many
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -133,8 +133,7 @@ class StoredResponseCache(ResponseCache):
             }
             for (key, _, created), body in zip(responses, bodies, strict=True)
         ]
-        into = insert_into(connection.dialect.name, tables.answers)
-        connection.execute(into.on_conflict_do_nothing(), rows)
+        insert_many(connection, tables.answers, rows, unless_there=True)
         self._unchecked_bytes += sum(map(len, bodies))
         if self._max_bytes is not None and self._unchecked_bytes > _CHECKED_SHARE * self._max_bytes:
             self._unchecked_bytes = 0

@@ -5,20 +5,17 @@ adds up what is drawn, under a lock, so that together they never draw more than 
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
 from sqlalchemy import Column, Connection, func, select, update
 
 from trivium.metrics.judge.budget.ledger import Draw, Entry, Ledger, Spending
 from trivium.store import schema as tables
 from trivium.store.background_writer import Writer
-from trivium.store.connection import fetched, insert_into, writing
+from trivium.store.connection import fetched, insert_many, writing
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-
-if TYPE_CHECKING:
-    from sqlalchemy.dialects.postgresql import Insert
 
 _SEPARATOR = "\x1f"
 """Separates the dimensions of an entry: the ASCII unit separator."""
@@ -51,8 +48,8 @@ class StoredLedger(Ledger):
         table = tables.advances
         ours = table.c.run == self._run
         with writing(self._engine) as connection:
-            nothing = insert_into(connection.dialect.name, table).values(run=self._run, usd=0.0, tokens=0)
-            connection.execute(nothing.on_conflict_do_nothing())
+            nothing = {"run": self._run, "usd": 0.0, "tokens": 0}
+            insert_many(connection, table, [nothing], unless_there=True)
             row = connection.execute(select(table.c.usd, table.c.tokens).where(ours).with_for_update()).one()
             recorded = _recorded(connection, self._run)
             # A run that had no budget before has spent without drawing.
@@ -81,10 +78,10 @@ class StoredLedger(Ledger):
         for entry, more in additions:
             sums[entry] = sums.get(entry, Spending()) + more
         rows = [
-            {"run": self._run, "model": model, "about": _SEPARATOR.join(about)} | _fields(more)
+            {"run": self._run, "model": model, "about": _SEPARATOR.join(about)} | msgspec.structs.asdict(more)
             for (model, about), more in sums.items()
         ]
-        connection.execute(_upsert(connection.dialect.name), rows)
+        insert_many(connection, tables.spending, rows, adding=Spending.__struct_fields__)
 
     def _give_back(self, connection: Connection, amounts: Sequence[tuple[float, int]]) -> None:
         table = tables.advances
@@ -131,16 +128,3 @@ def _recorded(connection: Connection, run: int) -> Spending:
         output_tokens=int(written),
         unknown_tokens=int(unknown_tokens),
     )
-
-
-@cache
-def _upsert(dialect: str) -> "Insert":
-    """Build the statement that adds spending; cached because building takes as long as executing it."""
-    table = tables.spending
-    statement = insert_into(dialect, table)
-    added = {name: table.c[name] + statement.excluded[name] for name in Spending.__struct_fields__}
-    return statement.on_conflict_do_update(index_elements=["run", "model", "about"], set_=added)
-
-
-def _fields(more: Spending) -> dict[str, float | int]:
-    return {name: getattr(more, name) for name in Spending.__struct_fields__}

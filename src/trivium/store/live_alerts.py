@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, func, select, update
 
 from trivium.store import schema
 from trivium.store.audit import add_audit
-from trivium.store.connection import explain_errors, fetched, insert_into, writing
+from trivium.store.connection import explain_errors, fetched, insert_many, writing
 from trivium.store.store import Store
 from trivium.values import json_text
 
@@ -176,9 +176,7 @@ class StateTransaction:
             }
             for channel in channels
         ]
-        if rows:
-            table, dialect = schema.live_deliveries, self._connection.dialect.name
-            self._connection.execute(insert_into(dialect, table).on_conflict_do_nothing(), rows)
+        insert_many(self._connection, schema.live_deliveries, rows, unless_there=True)
 
     def audit(self, action: str, body: Mapping[str, Any], now: float) -> None:
         """Add an entry of the monitor to the audit log."""
@@ -190,8 +188,8 @@ def locked_state(store: Store, monitor: str, name: str, now: float) -> Iterator[
     """Open a transaction in which one process at a time has a state; it commits when the block ends."""
     table = schema.live_states
     with writing(store.engine) as connection:
-        statement = insert_into(connection.dialect.name, table).on_conflict_do_nothing()
-        connection.execute(statement, {"monitor": monitor, "name": name, "touched": now, "body": ""})
+        new = {"monitor": monitor, "name": name, "touched": now, "body": ""}
+        insert_many(connection, table, [new], unless_there=True)
         query = select(table.c.body).where(table.c.monitor == monitor, table.c.name == name).with_for_update()
         yield StateTransaction(connection, monitor, name, connection.execute(query).scalar_one())
 

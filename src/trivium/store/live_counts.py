@@ -7,17 +7,12 @@ take a fall for a restart, and count everything anew.
 import math
 from collections import Counter
 from collections.abc import Mapping
-from functools import cache
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, func, select
 
 from trivium.store import schema
-from trivium.store.connection import explain_errors, fetched, insert_into
+from trivium.store.connection import explain_errors, fetched, insert_many
 from trivium.store.store import Store
-
-if TYPE_CHECKING:
-    from sqlalchemy.dialects.postgresql import Insert
 
 HOUR = 3600
 
@@ -41,8 +36,7 @@ def add_counts(connection: Connection, counts: Mapping[tuple[str, str, str], int
         for (monitor, event, reason), number in sorted(counts.items())  # always in one order: no deadlock
         if number
     ]
-    if rows:
-        connection.execute(_upsert(connection.dialect.name), rows)
+    insert_many(connection, schema.live_counts, rows, adding=("number",))
 
 
 def counts_of(store: Store, *, since: float = 0) -> Counts:
@@ -99,13 +93,3 @@ def spent_usd(store: Store) -> dict[str, float]:
         for monitor, micro_usd in connection.execute(deleted):
             spent[monitor] = spent.get(monitor, 0.0) + micro_usd / 1e6
     return spent
-
-
-@cache
-def _upsert(dialect: str) -> "Insert":
-    table = schema.live_counts
-    statement = insert_into(dialect, table)
-    return statement.on_conflict_do_update(
-        index_elements=["monitor", "hour", "event", "reason"],
-        set_={"number": table.c.number + statement.excluded.number},
-    )

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Dialect, RowMapping, bindparam, select, update
 
 from trivium.store import schema
-from trivium.store.connection import insert_into, insert_many
+from trivium.store.connection import insert_many
 from trivium.store.live_records import Batch, ReceivedSpan, RecordedTrace, TraceBounds
 from trivium.values import batched
 
@@ -81,8 +81,8 @@ def locked_rows(connection: Connection, traces: Sequence[str], now: float) -> di
     rows = _locked(connection, traces)
     missing = [trace for trace in traces if trace not in rows]
     if missing:
-        statement = insert_into(connection.dialect.name, schema.live_traces).on_conflict_do_nothing()
-        connection.execute(statement, [_new_row(trace, now) for trace in missing])
+        new = [_new_row(trace, now) for trace in missing]
+        insert_many(connection, schema.live_traces, new, unless_there=True)
         rows |= _locked(connection, missing)
     return rows
 
@@ -102,7 +102,8 @@ def _locked(connection: Connection, traces: Sequence[str]) -> dict[str, TraceRow
 
 
 def _new_row(trace: str, now: float) -> dict[str, object]:
-    return {"trace": trace, **dict.fromkeys(("first", "last", "opened", "due"), now)}
+    nothing = {"state": "open", "version": 0, "spans": 0, "size": 0, "root": False, "late": False, "cut": 0}
+    return {"trace": trace, **dict.fromkeys(("first", "last", "opened", "due"), now), **nothing}
 
 
 def known_keys(
@@ -179,9 +180,7 @@ def earlier_jobs(connection: Connection, traces: Iterable[str]) -> dict[tuple[st
 
 def insert_jobs(connection: Connection, jobs: Sequence[Mapping[str, Any]]) -> None:
     """Store jobs."""
-    if jobs:
-        statement = insert_into(connection.dialect.name, schema.live_jobs).on_conflict_do_nothing()
-        connection.execute(statement, jobs)
+    insert_many(connection, schema.live_jobs, jobs, unless_there=True)
 
 
 @lru_cache

@@ -12,7 +12,7 @@ from trivium.agents.response import masked
 from trivium.metrics.evaluation import Evaluation
 from trivium.safe_text import sanitise
 from trivium.store import schema
-from trivium.store.connection import explain_errors, fetched, insert_into, insert_many
+from trivium.store.connection import explain_errors, fetched, insert_many
 from trivium.store.live_counts import Counts, add_counts
 from trivium.store.live_jobs import Job, mark_done
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation, encode
@@ -199,11 +199,8 @@ def save_scored(store: Store, run: RunRecord, scored: Sequence[Scored], now: flo
         insert_many(connection, schema.cases, cases)
         insert_many(connection, schema.attempts, rows.attempts)
         insert_many(connection, schema.evaluations, rows.evaluations)
-        if samples:
-            connection.execute(insert_into(connection.dialect.name, schema.live_samples), samples)
-        if scores:
-            statement = insert_into(connection.dialect.name, schema.live_scores).on_conflict_do_nothing()
-            connection.execute(statement, scores)
+        insert_many(connection, schema.live_samples, samples)
+        insert_many(connection, schema.live_scores, scores, unless_there=True)
         mark_done(connection, [each.job for each in scored])
         touched = schema.runs.update().where(schema.runs.c.number == run.number).values(touched=now)
         connection.execute(touched)

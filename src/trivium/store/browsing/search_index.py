@@ -28,11 +28,12 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 
 from trivium.store import schema
 from trivium.store.browsing.documents import Document, documents_of, number_of, numbers_of_run
 from trivium.store.browsing.words import index_words
-from trivium.store.connection import LEASE_SECONDS, begin_writing, explain_errors, insert_into
+from trivium.store.connection import LEASE_SECONDS, begin_writing, explain_errors
 from trivium.store.store import Store
 
 __all__ = ["INDEX", "IndexProgress", "SearchIndex", "has_index", "index_progress", "index_table"]
@@ -250,9 +251,7 @@ class SearchIndex:
             connection.execute(insert(index).prefix_with("OR REPLACE"), values)
         else:
             vector = func.array_to_tsvector(cast(bindparam("lexemes"), ARRAY(Text)))
-            statement = insert_into("postgresql", index).values(
-                {key: bindparam("number"), index.c.words: vector}
-            )
+            statement = postgresql_insert(index).values({key: bindparam("number"), index.c.words: vector})
             values = [{"number": number, "lexemes": words} for number, words in rows]
             connection.execute(statement.on_conflict_do_nothing(), values)
 
