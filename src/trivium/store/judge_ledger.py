@@ -5,10 +5,9 @@ adds up what is drawn, under a lock, so that together they never draw more than 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
-from sqlalchemy import Column, Connection, func, select, update
+from sqlalchemy import Connection, cast, func, select, update
 
 from trivium.metrics.judge.budget.ledger import Draw, Entry, Ledger, Spending
 from trivium.store import schema as tables
@@ -93,13 +92,12 @@ class StoredLedger(Ledger):
 def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
     """Return the spending of a run by model and dimensions."""
     table = tables.spending
-    query = select(table).where(table.c.run == run.number).order_by(table.c.model, table.c.about)
-    rows = fetched(store.engine, query).mappings().all()
+    figures = [table.c[name] for name in Spending.__struct_fields__]
+    query = select(table.c.model, table.c.about, *figures).where(table.c.run == run.number)
+    rows = fetched(store.engine, query.order_by(table.c.model, table.c.about)).mappings()
     return {
-        (row["model"], tuple(row["about"].split(_SEPARATOR))): Spending(
-            **{name: row[name] for name in Spending.__struct_fields__}
-        )
-        for row in rows
+        (row.pop("model"), tuple(row.pop("about").split(_SEPARATOR))): Spending(**row)
+        for row in map(dict, rows)
     }
 
 
@@ -113,18 +111,8 @@ def committed_of(store: Store, run: RunRecord) -> tuple[float, int]:
 
 def _recorded(connection: Connection, run: int) -> Spending:
     """What all processes have recorded for a run: what the most that was spent is computed from."""
-    table = tables.spending
-
-    def total(column: Column[Any]) -> Any:
-        return func.coalesce(func.sum(column), 0)
-
-    names = ("cost_usd", "unknown_usd", "input_tokens", "output_tokens", "unknown_tokens")
-    query = select(*[total(table.c[name]) for name in names]).where(table.c.run == run)
-    cost, unknown, read, written, unknown_tokens = tuple(connection.execute(query).one())
-    return Spending(
-        cost_usd=float(cost),
-        unknown_usd=float(unknown),
-        input_tokens=int(read),
-        output_tokens=int(written),
-        unknown_tokens=int(unknown_tokens),
-    )
+    columns = [tables.spending.c[name] for name in Spending.__struct_fields__]
+    # A sum of whole numbers is a decimal number on PostgreSQL.
+    sums = [cast(func.coalesce(func.sum(each), 0), each.type).label(each.name) for each in columns]
+    query = select(*sums).where(tables.spending.c.run == run)
+    return Spending(**connection.execute(query).mappings().one())

@@ -496,28 +496,21 @@ def _next_position(connection: Connection, run: RunRecord) -> int:
 
 
 def _sample_row(scored: Scored, run: RunRecord, position: int, now: float) -> dict[str, object]:
-    job, attempt = scored.job, masked(scored.attempt)
-    return {
-        "monitor": job.monitor,
-        "trace": job.trace,
-        "version": job.version,
+    attempt = masked(scored.attempt)
+    as_sampled = ("monitor", "trace", "version", "probability", "weight", "rule")
+    row = {name: getattr(scored.job, name) for name in as_sampled}
+    row |= {name: getattr(scored, name) for name in ("time", "confidence", "failed", "cost_usd")}
+    return row | {
         "run": run.number,
         "position": position,
-        "time": scored.time,
         "scored": now,
-        "probability": job.probability,
-        "weight": job.weight,
-        "rule": job.rule,
         "score": scored.evaluation.composite.value,
         "passed": scored.evaluation.passed,
-        "confidence": scored.confidence,
-        "failed": scored.failed,
         "seconds": attempt.seconds,
         "query": _preview(scored.case.input_shown),
         "output": _preview(attempt.output),
         "session": sanitise(scored.session)[0],
         "facets": encode(scored.facets),
-        "cost_usd": scored.cost_usd,
     }
 
 

@@ -413,17 +413,8 @@ def _span_values(number: int, span: ReceivedSpan, now: float) -> dict[str, objec
 
 
 def _trace_of_row(row: RowMapping, version: int, read: Callable[[], Trace]) -> CompleteTrace:
-    return CompleteTrace(
-        trace_id=row["trace"],
-        version=version,
-        first=row["first"],
-        last=row["last"],
-        late=row["late"],
-        service=row["service"],
-        body=row["body"],
-        cut=row["cut"],
-        read=read,
-    )
+    as_stored = {name: row[name] for name in ("first", "last", "late", "service", "body", "cut")}
+    return CompleteTrace(trace_id=row["trace"], version=version, read=read, **as_stored)
 
 
 def _kept(

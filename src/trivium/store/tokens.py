@@ -242,9 +242,8 @@ def _insert(
         created=now,
         expires=expires,
     )
-    values = {"hash": hash_of(secret), "revoked": None, "used": None, "scopes": " ".join(token.scopes)}
-    columns = {"id": token.id, "name": name, "created": now, "expires": expires}
-    connection.execute(_table.insert().values(values | columns))
+    as_stored = {"hash": hash_of(secret), "scopes": " ".join(token.scopes)}
+    connection.execute(_table.insert().values(msgspec.structs.asdict(token) | as_stored))
     return token, secret
 
 

@@ -122,14 +122,8 @@ def _before(row: Any) -> Before:
 def keep_answer(store: Store, pair: Before, answer: AgainstBefore) -> None:
     """Keep the answer of a run against the run before, in place of one that does not hold any more."""
     kept = tables.answers_before
-    values = {
-        "run": pair.number,
-        "id": pair.run,
-        "touched": pair.touched,
-        "base": pair.base,
-        "base_touched": pair.base_touched,
-        "body": encode(answer),
-    }
+    values = {name: getattr(pair, name) for name in ("touched", "base", "base_touched")}
+    values |= {"run": pair.number, "id": pair.run, "body": encode(answer)}
     with writing(store.engine) as connection:
         connection.execute(delete(kept).where(kept.c.run == pair.number))
         connection.execute(kept.insert().values(values))

@@ -20,6 +20,7 @@ from trivium.store.browsing.words import Wanted, folded, folded_with_places, wan
 from trivium.store.connection import explain_errors
 from trivium.store.records import RunKind, RunRecord
 from trivium.store.store import Store
+from trivium.values import JsonObject
 
 __all__ = ["COUNTED", "Excerpt", "Found", "Hit", "Piece", "search"]
 
@@ -254,15 +255,16 @@ def _hits(
     if not numbers:
         return []
     table = schema.runs
-    query = select(table.c.number, table.c.id, table.c.suite_name, table.c.kind, table.c.created).where(
+    named = (table.c.id.label("run"), table.c.suite_name.label("suite"), table.c.kind)
+    query = select(table.c.number, *named, table.c.created.label("started")).where(
         table.c.number.in_({key_of(number, kind="live")[0] for number in numbers})
     )
-    runs = {row.number: row for row in connection.execute(query)}
+    runs = {row.pop("number"): row for row in map(dict, connection.execute(query).mappings())}
     keys = {}
     for number in numbers:
         run = runs.get(key_of(number, kind="live")[0])
         if run is not None:
-            keys[number] = key_of(number, kind=run.kind)
+            keys[number] = key_of(number, kind=run["kind"])
     documents = documents_of(connection, list(keys.values()), store=store)
     patterns = [re.compile(chunk.pattern) for chunk in looked_for.chunks]
     needed = [pattern for pattern, chunk in zip(patterns, looked_for.chunks, strict=True) if chunk.phrase]
@@ -273,23 +275,10 @@ def _hits(
         if document is None or excerpts is None:
             found.append((number, None))
             continue
-        run = runs[keys[number][0]]
-        found.append(
-            (
-                number,
-                Hit(
-                    run=run.id,
-                    suite=run.suite_name,
-                    kind=run.kind,
-                    started=run.created,
-                    case=document.case,
-                    repeat=keys[number][2],
-                    passed=document.passed,
-                    composite=document.composite,
-                    excerpts=excerpts,
-                ),
-            )
-        )
+        row, _, repeat = keys[number]
+        judged: JsonObject = {"passed": document.passed, "composite": document.composite}
+        hit = Hit(**runs[row], case=document.case, repeat=repeat, excerpts=excerpts, **judged)
+        found.append((number, hit))
     return found
 
 

@@ -35,11 +35,9 @@ T = TypeVar("T")
 def partitions_of(connection: Connection, run: int) -> list[Partition]:
     """The partitions of the run with this number, in order."""
     table = schema.partitions
-    query = select(table).where(table.c.run == run).order_by(table.c.number)
-    return [
-        Partition(number=row.number, url=row.url, rows=row.rows, bytes=row.bytes, digest=row.digest)
-        for row in connection.execute(query)
-    ]
+    columns = (table.c[name] for name in Partition.__struct_fields__)
+    query = select(*columns).where(table.c.run == run).order_by(table.c.number)
+    return [Partition(**row) for row in connection.execute(query).mappings()]
 
 
 def partitions_in(engine: Engine, run: int) -> list[Partition]:

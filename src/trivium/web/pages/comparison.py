@@ -49,6 +49,7 @@ Ticked = Annotated[tuple[str, ...], QueryParameter(name="run", max_items=1_000)]
 AT_ONCE = 200
 """Attempts of both runs together up to which the page waits for their comparison."""
 
+FIGURES: Final = ("answer", "base", "head", "delta", "p", "p_holm", "n", "groups")
 COLUMNS: Final = ("metric", "answer", "base", "head", "delta", "low", "high", "p", "p_holm", "n", "groups")
 
 
@@ -206,16 +207,4 @@ def _moved(
 def _rows(comparison: Comparison) -> Iterable[dict[str, Any]]:
     for name, figure in comparison.metrics.items():
         low, high = figure.ci95 or (None, None)
-        yield {
-            "metric": name,
-            "answer": figure.answer,
-            "base": figure.base,
-            "head": figure.head,
-            "delta": figure.delta,
-            "low": low,
-            "high": high,
-            "p": figure.p,
-            "p_holm": figure.p_holm,
-            "n": figure.n,
-            "groups": figure.groups,
-        }
+        yield {"metric": name, "low": low, "high": high} | {key: getattr(figure, key) for key in FIGURES}

@@ -56,8 +56,6 @@ SORT_WORDS: Final[dict[AttemptSort, str]] = {"worst": "worst first", "best": "be
 
 VERDICT_WORDS: Final = (("failed", "not passed"), ("undecided", "undecided"), ("passed", "passed"))
 
-COLUMNS: Final = ("case", "repeat", "verdict", "composite", "why", "input", "output", "tags")
-
 Text = Annotated[str, QueryParameter(max_length=10_000)]
 VerdictQuery = FromQuery[Literal["failed", "undecided", "passed", ""]]
 
@@ -108,7 +106,8 @@ def routes(site: Site) -> list[Any]:
         wanted = verdict or None
         find = partial(find_attempts, store, record, text=q, verdict=wanted, sort=sort)
         if format != "html":
-            return table_export(_exported(find, settings), COLUMNS, file=record.id, form=format)
+            rows, columns = _exported(find, settings), ListedAttempt.__struct_fields__
+            return table_export(rows, columns, file=record.id, form=format)
         page = find(after=cursor_of(after), limit=ROWS)
         context: dict[str, Any] = {
             "run": record,

@@ -29,6 +29,7 @@ from trivium.store.browsing.runs import (
     tag_names,
     version_names,
 )
+from trivium.store.records import RunNames
 from trivium.store.store import Store
 from trivium.web.pages.site import Form, Site, run_of, segment, table_export
 from trivium.web.threads import slowly
@@ -51,24 +52,8 @@ SORT_WORDS: Final[dict[RunSort, str]] = {
     "suite": "by suite",
 }
 
-COLUMNS: Final = (
-    "run",
-    "suite",
-    "kind",
-    "state",
-    "started",
-    "finished",
-    "attempts",
-    "due",
-    "pass_rate",
-    "pass_rate_low",
-    "pass_rate_high",
-    "composite",
-    "agent",
-    "version",
-    "git_commit",
-    "git_subject",
-)
+NAMES: Final = RunNames.__struct_fields__
+COLUMNS: Final = (*(name for name in RunOutline.__struct_fields__ if name not in NAMES), *NAMES)
 
 KINDS: Final = {"live": "production", "human": "people", "confirm": "confirming"}
 """What the list calls kinds of runs that are not the usual ones."""
