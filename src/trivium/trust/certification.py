@@ -2,9 +2,8 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cached_property, partial
 from itertools import pairwise
-from math import ceil, log, log1p
+from math import ceil, inf, log, log1p
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -33,142 +32,99 @@ STAKES = np.linspace(0.05, 1.0, 20)
 them."""
 
 
-class ExactBinomial:
-    """One verdict per group: probability of at most this many errors if the error rate equals the limit."""
-
-    method = "exact binomial"
-
-    def __init__(self, epsilon: float) -> None:
-        self._epsilon, self._accepted, self._errors = epsilon, 0, 0
-
-    def accept(self, codes: Ints, wrong: Floats) -> None:
-        """Add accepted verdicts: the group of each, and 1 where it is wrong, else 0; both of shape (k,)."""
-        self._accepted += codes.size
-        self._errors += int(wrong.sum())
-
-    def log_p(self) -> float:
-        """Log of the p-value of "the error is above the limit", at most 0."""
-        if self._errors == 0:
-            return self._accepted * log1p(-self._epsilon)
-        tail = float(bdtr(self._errors, self._accepted, self._epsilon))
-        return log(tail) if tail else -np.inf
-
-    def bound(self, delta: float) -> float:
-        """The smallest limit whose p-value is at most ``delta``, in [0, 1]; needs an accepted verdict."""
-        if self._errors == self._accepted:
-            return 1.0
-        return float(betaincinv(self._errors + 1, self._accepted - self._errors, 1 - delta))
-
-    def log_p_without_errors(self, codes: Ints) -> float:
-        """Log of the p-value if these were the accepted verdicts, given their groups, and none were wrong."""
-        return codes.size * log1p(-self._epsilon)
+LogP = Callable[[int], float]
+"""Maps a number of accepted verdicts to the log of a p-value."""
 
 
-class Clustered:
-    """Several verdicts per group: groups are independent, verdicts of one group may be correlated.
+class RiskTest(NamedTuple):
+    """Tests the hypothesis that the error rate of verdicts like the accepted ones exceeds a limit.
 
-    With at most ``size`` verdicts per group, (errors + limit · (size - accepted)) / size lies in [0, 1], and
-    its mean over groups is at most the limit exactly if the error rate of accepted verdicts is.
+    Definition: docs/definitions/calibration.md#certificate.
+
+    ``exact binomial``, for one verdict per group: the probability of at most so many errors if the error rate
+    equals the limit. For several, groups are independent, and verdicts of one group may be correlated: with
+    at most ``size`` of them, (errors + limit · (size - accepted)) / size lies in [0, 1], and its mean over
+    groups is at most the limit exactly if the error rate of accepted verdicts is. ``hoeffding`` is his
+    inequality on these means. ``betting`` (Waudby-Smith and Ramdas 2024) starts with a capital of 1 and
+    stakes a fixed share on each mean lying below the limit. If the error rate is above the limit, the
+    expected capital is at most 1, so it reaches 1 / p with probability at most p (Markov), in any order of
+    the groups. The capital is the mean over a grid of stakes.
+
+    Attributes:
+        method: ``exact binomial``, ``hoeffding`` or ``betting``.
+        groups: Number of groups.
+        size: Largest possible number of verdicts in a group.
     """
 
-    def __init__(self, epsilon: float, *, groups: int, size: int) -> None:
-        self._epsilon, self._size = epsilon, size
-        self._accepted, self._errors = np.zeros(groups), np.zeros(groups)
+    method: str
+    groups: int
+    size: int
 
-    def accept(self, codes: Ints, wrong: Floats) -> None:
-        """See :class:`ExactBinomial`."""
-        np.add.at(self._accepted, codes, 1)
-        np.add.at(self._errors, codes, wrong)
+    def log_p(self, limit: float, codes: Ints, wrong: Floats) -> LogP:
+        """Log of the p-value once so many of the verdicts are accepted, at most 0.
 
-    def bound(self, delta: float) -> float:
-        """See :class:`ExactBinomial`."""
+        Args:
+            limit: The limit, in (0, 1).
+            codes: The group of each verdict, shape (k,).
+            wrong: 1 where it is wrong, else 0; shape (k,).
+        """
+        if self.method != "exact binomial":
+            accepted, lost = _so_far(codes, wrong)
+            return self._of_groups(limit, limit * accepted - lost, limit * (accepted - 1) - (lost - wrong))
+        errors = np.cumsum(wrong)
 
-        def excess(limit: float) -> float:  # decreases with the limit
-            return self._log_p_of(limit) - log(delta)
+        def exact(accepted: int) -> float:
+            if not errors[accepted - 1]:
+                return accepted * log1p(-limit)
+            tail = float(bdtr(errors[accepted - 1], accepted, limit))
+            return log(tail) if tail else -inf
+
+        return exact
+
+    def bound(self, delta: float, codes: Ints, wrong: Floats) -> float:
+        """The smallest limit whose p-value after all verdicts is at most ``delta``, in [0, 1].
+
+        Args:
+            delta: In (0, 1).
+            codes: See :meth:`log_p`; at least one verdict.
+            wrong: See :meth:`log_p`.
+        """
+        accepted, errors = (np.bincount(codes, each, self.groups) for each in (None, wrong))
+        if self.method == "exact binomial":
+            lost, right = errors.sum(), codes.size - errors.sum()
+            return float(betaincinv(lost + 1, right, 1 - delta)) if right else 1.0
+
+        def above(limit: float) -> float:  # decreases with the limit
+            (excess,) = floats(limit * accepted - errors)
+            return self._of_groups(limit, excess, np.zeros(self.groups))(self.groups) - log(delta)
 
         lowest, highest = 1e-12, 1 - 1e-9
-        return 1.0 if excess(highest) > 0 else float(brentq(excess, lowest, highest, xtol=1e-9))
+        return 1.0 if above(highest) > 0 else float(brentq(above, lowest, highest, xtol=1e-9))
 
-    def log_p(self) -> float:
-        """See :class:`ExactBinomial`."""
-        return self._log_p_of(self._epsilon)
-
-    def _log_p_of(self, limit: float) -> float:
-        raise NotImplementedError
-
-
-class Hoeffding(Clustered):
-    """Hoeffding's inequality on the group means."""
-
-    method = "hoeffding"
-
-    def _log_p_of(self, limit: float) -> float:
-        gain = float((limit * self._accepted - self._errors).mean()) / self._size
-        return -2 * self._accepted.size * gain**2 if gain > 0 else 0.0
-
-    def log_p_without_errors(self, codes: Ints) -> float:
-        """See :class:`ExactBinomial`."""
-        groups = self._accepted.size
-        return -2 * groups * (self._epsilon * codes.size / groups / self._size) ** 2
+    def _of_groups(self, limit: float, excess: Floats, before: Floats) -> LogP:
+        """The same for changes of limit · accepted - errors of one group after the other, from ``before``."""
+        groups, size = self.groups, self.size
+        if self.method == "hoeffding":
+            gains = np.cumsum(excess - before)
+            return lambda count: -2 * groups * max(0.0, float(gains[count - 1]) / groups / size) ** 2
+        most = size * (1 - limit)
+        growth, growth_before = (np.outer(np.maximum(each / most, -1), STAKES) for each in (excess, before))
+        with np.errstate(divide="ignore"):  # the full stake loses everything; rounding, even more
+            np.log1p(growth, out=growth)
+        growth -= np.log1p(growth_before, out=growth_before)
+        capitals = np.cumsum(growth, axis=0, out=growth)
+        return lambda count: min(0.0, log(STAKES.size) - float(np.logaddexp.reduce(capitals[count - 1])))
 
 
-class Betting(Clustered):
-    """Bets against an error rate above the limit (Waudby-Smith and Ramdas 2024).
-
-    Starting with a capital of 1, a bettor stakes a fixed share on each group's mean lying below the limit. If
-    the error rate is above the limit, the expected capital is at most 1, so it reaches 1 / p with probability
-    at most p (Markov), in any order of the groups. The capital is the mean over a grid of stakes.
-    """
-
-    method = "betting"
-
-    def __init__(self, epsilon: float, *, groups: int, size: int) -> None:
-        super().__init__(epsilon, groups=groups, size=size)
-        self._terms = np.zeros((groups, STAKES.size))
-        self._sums = np.zeros(STAKES.size)
-
-    def accept(self, codes: Ints, wrong: Floats) -> None:
-        """See :class:`ExactBinomial`."""
-        super().accept(codes, wrong)
-        touched = np.unique(codes)
-        fresh = self._log_growth(self._epsilon, touched)
-        self._sums += (fresh - self._terms[touched]).sum(axis=0)
-        self._terms[touched] = fresh
-
-    def log_p(self) -> float:
-        """See :class:`ExactBinomial`."""
-        return _log_p_of_capital(self._sums)
-
-    def _log_p_of(self, limit: float) -> float:
-        return _log_p_of_capital(self._log_growth(limit, np.arange(self._accepted.size)).sum(axis=0))
-
-    def log_p_without_errors(self, codes: Ints) -> float:
-        """See :class:`ExactBinomial`."""
-        groups_with = np.bincount(np.bincount(codes), minlength=self._size + 1)  # 0, 1, 2, … of the verdicts
-        return _log_p_of_capital(groups_with @ self._growth_without_errors)
-
-    @cached_property
-    def _growth_without_errors(self) -> Floats:
-        """Log of the growth by a group with 0, 1, 2, … verdicts, shape (size + 1, stakes)."""
-        return self._growth(self._epsilon, self._epsilon * np.arange(self._size + 1))
-
-    def _log_growth(self, limit: float, at: Ints) -> Floats:
-        """Log of the factor by which each group changes the capital at each stake."""
-        return self._growth(limit, limit * self._accepted[at] - self._errors[at])
-
-    def _growth(self, limit: float, excess: npt.NDArray[np.floating]) -> Floats:
-        gain = excess / (self._size * (1 - limit))
-        gain = np.maximum(gain, -1)  # rounding may exceed a total loss
-        with np.errstate(divide="ignore"):  # the full stake loses everything
-            return np.asarray(np.log1p(gain[:, None] * STAKES), dtype=np.float64)
-
-
-RiskTest = ExactBinomial | Hoeffding | Betting
-"""Tests the hypothesis that the error rate of verdicts like the accepted ones exceeds a limit."""
-
-
-def _log_p_of_capital(log_capitals: Floats) -> float:
-    return min(0.0, float(log(STAKES.size) - np.logaddexp.reduce(log_capitals)))
+def _so_far(codes: Ints, wrong: Floats) -> tuple[Floats, Floats]:
+    """How many verdicts of its group came up to each verdict, and how many of them are wrong."""
+    order = np.argsort(codes, kind="stable")
+    ranked, sums = codes[order], np.cumsum(wrong[order])
+    first = np.searchsorted(ranked, ranked)
+    accepted, errors = np.empty((2, codes.size))
+    accepted[order] = np.arange(1, codes.size + 1) - first
+    errors[order] = sums - (sums - wrong[order])[first]
+    return accepted, errors
 
 
 FIRST_SHARE = 1 / 3
@@ -283,23 +239,21 @@ def certify(
     size = _group_size(verdicts.codes, group_size)
     items = verdicts.wrong.size if n_items is None else n_items
     _check_options(epsilon, delta, bound, items=items, verdicts=verdicts.wrong.size)
-    new_test = partial(_risk_test, bound, epsilon, size, verdicts.groups)
-    shares = _shares_of_delta(verdicts, new_test(), delta)
-    tests = list(_tests(verdicts, shares, new_test()))
+    test = RiskTest("exact binomial" if size == 1 else bound, verdicts.groups, size)
+    shares = _shares_of_delta(verdicts, test, epsilon, delta)
+    tests = list(_tests(verdicts, shares, test, epsilon))
     certified = max((end for end, passes in tests if passes), default=0)
-    errors = int(verdicts.wrong[:certified].sum())
-    final = new_test()
-    final.accept(verdicts.codes[:certified], verdicts.wrong[:certified])
-    reason, shortfall = (None, None) if certified else _why_not(verdicts, shares, epsilon, size, bound)
+    codes, errors = verdicts.codes[:certified], verdicts.wrong[:certified]
+    reason, shortfall = (None, None) if certified else _why_not(verdicts, shares, test, epsilon)
     return Certificate(
         threshold=float(verdicts.confidences[certified - 1]) if certified else None,
         n_accepted=certified,
-        errors=errors,
+        errors=int(errors.sum()),
         coverage=certified / items if items else 0.0,
-        error_bound=final.bound(delta) if certified else None,
+        error_bound=test.bound(delta, codes, errors) if certified else None,
         epsilon=epsilon,
         delta=delta,
-        method=final.method,
+        method=test.method,
         n=verdicts.wrong.size,
         groups=verdicts.groups,
         tested=len(tests),
@@ -348,17 +302,17 @@ def labels_needed(
     verdicts = _Verdicts.of(wrong, confidence, groups)
     if not verdicts.wrong.size or certificate.shortfall != "too few labels":
         return None
-    delta, rng, each = certificate.delta, np.random.default_rng(seed), verdicts.wrong.size / verdicts.groups
-    test_of = partial(_risk_test, certificate.method, certificate.epsilon, certificate.group_size)
-    alike = _best(verdicts, _shares_of_delta(verdicts, test_of(verdicts.groups), delta))
+    epsilon, delta = certificate.epsilon, certificate.delta
+    rng, each = np.random.default_rng(seed), verdicts.wrong.size / verdicts.groups
+    test = RiskTest(certificate.method, verdicts.groups, certificate.group_size)
+    alike = _best(verdicts, _shares_of_delta(verdicts, test, epsilon, delta))
 
     def is_enough(further: int) -> bool:
-        failures, new_test = 0, partial(test_of, verdicts.groups + further)
-        untouched = new_test()
+        failures, of_more = 0, test._replace(groups=verdicts.groups + further)
         for _ in range(WORLDS):
             world = _with_further(verdicts, further, alike, rng)
-            shares = _shares_of_delta(world, untouched, delta)
-            failures += not any(passes for _, passes in _tests(world, shares, new_test()))
+            shares = _shares_of_delta(world, of_more, epsilon, delta)
+            failures += not any(passes for _, passes in _tests(world, shares, of_more, epsilon))
             if failures > (1 - POWER) * WORLDS:
                 return False
         return True
@@ -419,44 +373,41 @@ class _Verdicts(NamedTuple):
         return cls(wrong[order], confidences[order], codes[order], groups, ends)
 
 
-def _tests(verdicts: _Verdicts, shares: Floats, test: RiskTest) -> Iterator[tuple[int, bool]]:
+def _tests(verdicts: _Verdicts, shares: Floats, test: RiskTest, epsilon: float) -> Iterator[tuple[int, bool]]:
     """Test thresholds in order: at each start, and from there on while each passes.
 
     Args:
         verdicts: The verdicts.
         shares: Share of delta with which each threshold starts.
-        test: A test without any verdicts.
+        test: The test of "more than ``epsilon`` are wrong".
+        epsilon: Largest accepted error rate.
 
     Yields:
         The number of verdicts that a threshold accepts, and whether it passes.
     """
-    added, level = 0, 0.0
+    log_p, level = test.log_p(epsilon, verdicts.codes, verdicts.wrong), 0.0
     for first, following in pairwise([*np.flatnonzero(shares), verdicts.ends.size]):
         level += shares[first]
         for end in map(int, verdicts.ends[first:following]):
-            test.accept(verdicts.codes[added:end], verdicts.wrong[added:end])
-            added, passes = end, test.log_p() <= log(level)
+            passes = log_p(end) <= log(level)
             yield end, passes
             if not passes:
                 level = 0.0
                 break
 
 
-def _shares_of_delta(verdicts: _Verdicts, test: RiskTest, delta: float) -> Floats:
+def _shares_of_delta(verdicts: _Verdicts, test: RiskTest, epsilon: float, delta: float) -> Floats:
     """Share of ``delta`` with which each threshold starts, shape (thresholds,); 0 but at a few starts."""
-    codes, ends = verdicts.codes, verdicts.ends
-    shares, n = np.zeros(ends.size), codes.size
+    ends, n = verdicts.ends, verdicts.wrong.size
+    shares = np.zeros(ends.size)
 
-    def first(level: float) -> int:
+    def first(level: float, within: int = 100) -> int:
         """Index of the first threshold at which a sample without errors passes; ``ends.size`` if none."""
-
-        def passes(place: int) -> bool:  # and then every later one does: more right verdicts prove more
-            return test.log_p_without_errors(codes[: ends[place]]) <= log(level)
-
-        most = 1
-        while most < ends.size and not passes(most):
-            most *= 2
-        return bisect_left(range(ends.size), True, hi=min(most, ends.size), key=passes)
+        log_p = test.log_p(epsilon, verdicts.codes[:within], np.zeros(min(within, n)))
+        looked_at = ends[: np.searchsorted(ends, within, side="right")]
+        # Where one passes every later one does: more right verdicts prove more.
+        place = bisect_left(looked_at, True, key=lambda end: log_p(int(end)) <= log(level))
+        return place if place < looked_at.size or within >= n else first(level, 4 * within)
 
     place = first(FIRST_SHARE * delta)
     if place == ends.size or 2 * ends[place] > n:
@@ -487,25 +438,12 @@ def _best(verdicts: _Verdicts, shares: Floats) -> int:
     return int(able[np.argmin(np.cumsum(verdicts.wrong)[able - 1] / able)])
 
 
-def _surely_too_wrong(verdicts: _Verdicts, shares: Floats, new_test: Callable[[], RiskTest]) -> bool:
-    """Whether more than epsilon are wrong at every threshold that can tell, tested at ``CHANCE`` each.
+def _why_not(verdicts: _Verdicts, shares: Floats, test: RiskTest, epsilon: float) -> tuple[str, Shortfall]:
+    """Why nothing is certified, in words and in a word.
 
-    All have to be rejected, so none of the levels is shared (an intersection–union test). ``new_test`` makes
-    a test of a share of right verdicts above 1 - epsilon.
+    It is too wrong if more than epsilon are wrong at every threshold that can tell, tested at ``CHANCE``
+    each. All have to be rejected, so none of the levels is shared (an intersection–union test).
     """
-    test, added = new_test(), 0
-    for end in map(int, _able(verdicts, shares)[::-1]):
-        test.accept(verdicts.codes[added:end], 1 - verdicts.wrong[added:end])
-        added = end
-        if test.log_p() > log(CHANCE):
-            return False
-    return True
-
-
-def _why_not(
-    verdicts: _Verdicts, shares: Floats, epsilon: float, size: int, bound: str
-) -> tuple[str, Shortfall]:
-    """Why nothing is certified, in words and in a word."""
     if not verdicts.wrong.size:
         return "there are no labelled verdicts", "too few labels"
     best, limit = _best(verdicts, shares), f"{100 * epsilon:g} %"
@@ -517,12 +455,12 @@ def _why_not(
     )
     if errors >= epsilon * best:
         why = f"at every threshold {limit} or more are wrong: at the best, {found}"
-        opposite = partial(_risk_test, bound, 1 - epsilon, size, verdicts.groups)
-        if _surely_too_wrong(verdicts, shares, opposite):
+        opposite = test.log_p(1 - epsilon, verdicts.codes, 1 - verdicts.wrong)
+        if all(opposite(end) <= log(CHANCE) for end in _able(verdicts, shares).tolist()):
             return f"{why}; that is no chance, and more labels would not change it", "too wrong"
         return f"{why}; that may be chance: label more to know", "perhaps too wrong"
     labels = f"{best:,} {'label' if best == 1 else 'labels'}"
-    condition = f" where a group may have {size:,} verdicts" if size > 1 else ""
+    condition = f" where a group may have {test.size:,} verdicts" if test.size > 1 else ""
     return f"{found}: {labels} cannot show that this is under {limit}{condition}", "too few labels"
 
 
@@ -545,12 +483,6 @@ def _with_further(verdicts: _Verdicts, further: int, alike: int, rng: np.random.
         np.append(verdicts.codes, owner + verdicts.groups),
         verdicts.groups + further,
     )
-
-
-def _risk_test(bound: str, epsilon: float, size: int, groups: int) -> RiskTest:
-    if size == 1:
-        return ExactBinomial(epsilon)
-    return (Betting if bound == "betting" else Hoeffding)(epsilon, groups=groups, size=size)
 
 
 def _group_size(codes: Ints, stated: int | None) -> int:
