@@ -31,12 +31,12 @@ from tests.store.postgres import binary, server
 from benchmarks.sizes import sized
 from trivium.agents.attempt import Attempt
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import QueueSettings
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Score
 from trivium.runs.summarize import summarise
 from trivium.store import schema
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex, index_progress
+from trivium.store.labels import QueueSettings
 from trivium.store.live_alerts import locked_state
 from trivium.store.records import encode
 from trivium.store.store import Store

@@ -5,8 +5,7 @@ from math import inf
 
 from tests.runs.judged_runs import judged_run, judgement
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LabelQueue, StoredLabel
-from trivium.store.labels import add_labels
+from trivium.store.labels import LabelQueue, StoredLabel, add_labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 

@@ -5,7 +5,7 @@ import pytest
 from tests.labels.labelled import judged, label_all
 from trivium.errors import InputError
 from trivium.labels.agreement import agreement_of, disagreements_of
-from trivium.labels.records import QueueSettings
+from trivium.store.labels import QueueSettings
 
 ANN = [0.0, 0.0, 0.5, 1.0, 1.0, 0.5]
 BEN = [0.0, 0.5, 0.5, 1.0, 0.0, 0.5]

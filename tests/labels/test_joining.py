@@ -13,7 +13,6 @@ from trivium.errors import MOST_PROBLEMS, InputError, ItemsError
 from trivium.labels.files import LABEL_COLUMNS, import_labels, label_rows
 from trivium.labels.joining import items_of_queue, labels_for
 from trivium.labels.progress import progress_of
-from trivium.labels.records import QueueSettings
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 from trivium.runs.artifacts.judge import agreement_answer, calibrate, certificate
 from trivium.runs.items import files
@@ -21,6 +20,7 @@ from trivium.runs.items.files import Labels
 from trivium.runs.items.join import items_of_run
 from trivium.store import schema
 from trivium.store.export.tables import write_csv, write_jsonl
+from trivium.store.labels import QueueSettings
 from trivium.trust.selective.inference import BootstrapOptions
 
 

@@ -10,10 +10,9 @@ from trivium.errors import InputError
 from trivium.labels.joining import items_of_queue
 from trivium.labels.monitored import queue_of_alert, queue_of_monitor
 from trivium.labels.progress import progress_of
-from trivium.labels.records import QueueSettings
 from trivium.runs.artifacts.judge import certificate
 from trivium.store import schema
-from trivium.store.labels import answers_in
+from trivium.store.labels import QueueSettings, answers_in
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from sqlalchemy import text
 from tests.labels.labelled import judged
 from tests.runs.judged_runs import judged_run, judgement
 from trivium.errors import TrustError
-from trivium.labels.population import choices_for, population_of
-from trivium.labels.records import unpacked
+from trivium.labels.population import choices_for, population_of, unpacked
 
 
 def signal(**signals):

@@ -11,11 +11,10 @@ from trivium.errors import InputError
 from trivium.labels.joining import labels_for
 from trivium.labels.progress import progress_of
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import QueueSettings
 from trivium.labels.tasks import SKIP_RETURNS
 from trivium.store import schema
 from trivium.store.audit import audit_log
-from trivium.store.labels import QueueTransaction, stored_labels
+from trivium.store.labels import QueueSettings, QueueTransaction, stored_labels
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from tests.labels.labelled import label_all
 from tests.monitor.samples import sample, store_samples
 from tests.runs.judged_runs import judged_run, judgement
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import QueueSettings
 from trivium.monitor.monitored import Monitored, monitored
 from trivium.monitor.watcher import Watcher
 from trivium.store.browsing.search_index import IDLE_SECONDS, SearchIndex
+from trivium.store.labels import QueueSettings
 from trivium.store.live_alerts import add_mark, alerts_of
 from trivium.store.records import Provenance
 from trivium.store.store import Store

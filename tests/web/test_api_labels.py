@@ -8,8 +8,8 @@ import pytest
 
 from tests.labels.labelled import judged
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import QueueSettings
 from trivium.store import schema as tables
+from trivium.store.labels import QueueSettings
 from trivium.store.tokens import Tokens
 from trivium.web.security import Access
 

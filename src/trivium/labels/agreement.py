@@ -14,8 +14,6 @@ from trivium.labels.queue import LabelQueues
 from trivium.store.labels import StoredLabel, queue_transaction
 from trivium.trust.rater_agreement import Agreement, agreement, krippendorff_alpha
 
-__all__ = ["Disagreement", "Pair", "PeopleAgreement", "agreement_of", "disagreements_of"]
-
 SAME = 1e-9
 """Labels this near are the same."""
 

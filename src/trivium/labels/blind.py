@@ -5,12 +5,10 @@ from typing import Any
 import msgspec
 
 from trivium.errors import InputError
-from trivium.labels.records import Task
+from trivium.store.labels import Task
 from trivium.store.store import Store
 from trivium.suites.chat import dialogue_text
 from trivium.traces.trace import Trace
-
-__all__ = ["Material", "material_at", "material_of"]
 
 
 class Material(msgspec.Struct, frozen=True, kw_only=True):

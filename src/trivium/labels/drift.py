@@ -16,8 +16,6 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.certificate import read_certificate
 
-__all__ = ["CertificateCheck", "check_certificate"]
-
 LEVEL = 0.01
 """Largest probability of either sign of drift by chance alone, where there is none."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from trivium.errors import ItemsError, Problems
-from trivium.labels.records import checked_name, key_of, noted
+from trivium.labels.people import checked_name, key_of, noted
 from trivium.runs.items.files import RunAttempts, read_records
 from trivium.runs.items.join import attempts_of
 from trivium.runs.items.records import Label
@@ -15,8 +15,6 @@ from trivium.safe_text import sanitise
 from trivium.store.labels import add_labels, find_queues, stored_labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-
-__all__ = ["LABEL_COLUMNS", "Imported", "import_labels", "label_rows"]
 
 LABEL_COLUMNS = Label.__struct_fields__
 """Columns of an export, in order."""

@@ -14,7 +14,7 @@ from itertools import islice
 from trivium.errors import InputError
 from trivium.labels.people import shown_names
 from trivium.labels.queue import LabelQueues
-from trivium.labels.reading import decided_by, people_say, said, sampled, sampling_of
+from trivium.labels.tasks import decided_by, people_say, said, sampled, sampling_of
 from trivium.runs.items.files import Labels
 from trivium.runs.items.join import items_of_runs
 from trivium.runs.items.records import Label
@@ -30,8 +30,6 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.trust.active_inference import labelled_items
 from trivium.trust.active_sampling import Sampling
-
-__all__ = ["dimensions_of", "items_of_queue", "labels_for", "scores_in"]
 
 LOOKED_AT = 50
 """Attempts that are looked at for the names of scores: all are scored alike."""

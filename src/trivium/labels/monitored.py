@@ -7,12 +7,10 @@ import msgspec
 from trivium.errors import InputError, suggest
 from trivium.labels.joining import scores_in
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LabelQueue, QueueSettings
+from trivium.store.labels import LabelQueue, QueueSettings
 from trivium.store.live_alerts import alert_of, marks_of, monitors_of
 from trivium.store.live_samples import sample_places
 from trivium.store.store import Store
-
-__all__ = ["dimensions_of_monitor", "queue_of_alert", "queue_of_monitor", "since_deployment"]
 
 MOST_DAYS = 7
 """Days of a monitor's samples that a queue asks about, if nothing was deployed since."""

@@ -1,4 +1,4 @@
-"""Identifies the person who labels: by a token of the server, or by a typed name.
+"""Identifies the person who labels, by a token of the server or a typed name, and checks what they give.
 
 A label stores its person as one text. For a token, the server writes ``token ID NAME`` (``Token.actor``),
 which cannot be typed, so that reservations, overlap, undo and blinding belong to the token. Without tokens
@@ -8,13 +8,15 @@ which cannot be typed, so that reservations, overlap, undo and blinding belong t
 import re
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Final
 
 from trivium.errors import InputError
-from trivium.labels.records import checked_name
+from trivium.safe_text import sanitise
 from trivium.store.labels import NOBODY
 
-__all__ = ["shown_names", "token_id", "typed_name"]
+LONGEST_NAME, LONGEST_NOTE = 200, 4000
+"""Characters of a person's name, and of a note."""
 
 _TOKEN: Final = re.compile(r"token ([0-9a-f]{8}) (.+)", re.DOTALL)
 _LIKE_TOKEN: Final = re.compile(r"token\s+[0-9a-f]{8}\b", re.IGNORECASE)
@@ -49,3 +51,26 @@ def shown_names(people: Iterable[str]) -> dict[str, str]:
         by: f"{name} (token {token_id(by)})" if called[name] > 1 and token_id(by) else name
         for by, name in names.items()
     }
+
+
+def checked_name(by: str) -> str:
+    """Return a person's name without what a store cannot hold.
+
+    Raises:
+        InputError: If it is empty or too long.
+    """
+    name = str(sanitise(by)[0]).strip()
+    if not name or len(name) > LONGEST_NAME:
+        raise InputError("the labeller's name", f"expected 1 to {LONGEST_NAME} characters, found {len(name)}")
+    return name
+
+
+def noted(note: str | None) -> str | None:
+    """Return a note without what a store cannot hold, cut to its longest; None if it is empty."""
+    return None if note is None else str(sanitise(note)[0]).strip()[:LONGEST_NOTE] or None
+
+
+def key_of(*parts: str) -> str:
+    """Return the key of a label: nobody can use the one of another person or queue."""
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()

@@ -4,18 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import nan
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from trivium.errors import InputError, TrustError, suggest
-from trivium.labels.records import Choice, Population
 from trivium.metrics.metric import Score
+from trivium.store.labels import Choice
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Rubric
+from trivium.trust.arrays import Floats, Ints
 from trivium.values import is_number
-
-__all__ = ["choices_for", "population_of"]
 
 STATED = "confidence"
 """Name of the confidence that a judge states itself."""
@@ -34,6 +34,58 @@ PLAIN = (
 """Answers where no rubric has the dimension."""
 
 LIKERT = ("very poor", "poor", "fair", "good", "very good")
+
+
+class Population(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The n items of a queue, fixed when it was made.
+
+    Attributes:
+        runs: Ids of the runs.
+        run: Index in ``runs`` of each item, shape (n,).
+        position: Position of its case in the suite, shape (n,).
+        repeat: Number of its repeat, shape (n,).
+        group: Number of its cluster, shape (n,).
+        prediction: The judge's score, in [0, 1], shape (n,); the mean of the others where there is none.
+        uncertainty: How unsure the judge is, on any scale; NaN where unknown. Shape (n,).
+        cases: Ids of the cases.
+    """
+
+    runs: tuple[str, ...]
+    run: Ints
+    position: Ints
+    repeat: Ints
+    group: Ints
+    prediction: Floats
+    uncertainty: Floats
+    cases: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return self.position.size
+
+    def packed(self) -> bytes:
+        """The same as bytes."""
+        columns = {name: getattr(self, name).astype(kind).tobytes() for name, kind in _COLUMNS.items()}
+        return msgspec.msgpack.encode({"runs": self.runs, "cases": self.cases, **columns})
+
+
+_COLUMNS = {
+    "run": "<i4",
+    "position": "<i4",
+    "repeat": "<i4",
+    "group": "<i4",
+    "prediction": "<f8",
+    "uncertainty": "<f8",
+}
+
+
+def unpacked(body: bytes) -> Population:
+    """Return the items that ``Population.packed`` wrote."""
+    raw: dict[str, Any] = msgspec.msgpack.decode(body)
+    columns: dict[str, Any] = {
+        name: np.frombuffer(raw[name], kind).astype(np.int64 if "i" in kind else np.float64)
+        for name, kind in _COLUMNS.items()
+    }
+    return Population(runs=tuple(raw["runs"]), cases=tuple(raw["cases"]), **columns)
 
 
 def population_of(

@@ -7,15 +7,12 @@ import msgspec
 import numpy as np
 
 from trivium.labels.queue import LabelQueues
-from trivium.labels.reading import decided_by, people_say, sampled
+from trivium.labels.tasks import decided_by, people_say, sampled
 from trivium.store.labels import NOBODY, LabelQueue, queue_transaction
 from trivium.trust.active_inference import ActiveMean, active_mean
 from trivium.trust.active_sampling import Sampling
 from trivium.trust.certification import fewest_labels
 from trivium.trust.cluster_bootstrap import Groups
-
-__all__ = ["Progress", "QueueState", "certificate_hint", "estimate_of", "progress_of", "state_of"]
-
 
 QueueState = Literal["open", "done", "closed"]
 

@@ -17,16 +17,14 @@ An item belongs to the people to whom it was given: the answer of anybody else i
 
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 
 from trivium.errors import InputError
-from trivium.labels.people import token_id
-from trivium.labels.population import choices_for, population_of
-from trivium.labels.records import Population, checked_name, checked_value, key_of, noted, unpacked
+from trivium.labels.people import checked_name, key_of, noted, token_id
+from trivium.labels.population import Population, choices_for, population_of, unpacked
 from trivium.labels.tasks import count_missing, draw, mark_gone, reserve, task_of, waiting
 from trivium.store.labels import (
     Answer,
@@ -43,9 +41,6 @@ from trivium.store.labels import (
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
-__all__ = ["LabelQueues"]
-
-_CACHED = 8
 _GONE_AT_ONCE = 500
 _SEEDS = 2**31
 
@@ -61,7 +56,6 @@ class LabelQueues:
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self.store = store
         self._clock = clock
-        self._populations: OrderedDict[int, Population] = OrderedDict()
 
     def now(self) -> float:
         """The Unix time."""
@@ -160,11 +154,8 @@ class LabelQueues:
 
     def population(self, queue: LabelQueue) -> Population:
         """Return the items of a queue, which never change."""
-        found = self._populations.get(queue.number)
-        if found is not None:
-            return found
         with queue_transaction(self.store, queue.id) as stored:
-            return self._population(stored)
+            return unpacked(stored.packed())
 
     def left(self, queue: LabelQueue) -> int:
         """Count the items of a queue that still want answers; none of a closed one."""
@@ -185,7 +176,7 @@ class LabelQueues:
         """
         by = checked_name(by)
         with self._open(id) as stored:
-            items, run = self._population(stored), stored.queue.run
+            items, run = unpacked(stored.packed()), stored.queue.run
             if run is not None and not stored.has_run(run):
                 raise InputError(f"queue {id}", f"run {run} was deleted; the labels so far are kept")
             now = self._clock()
@@ -237,7 +228,7 @@ class LabelQueues:
                 wrong, or the person has answered it already.
         """
         by, now = checked_name(by), self._clock()
-        value = checked_value(answer, value)
+        value = _checked_value(answer, value)
         with queue_transaction(self.store, id, writing=True) as stored:
             queue = stored.queue
             digest = key_of(queue.id, by, secrets.token_hex(16) if key is None else key)
@@ -258,7 +249,7 @@ class LabelQueues:
             stored.end_reservations(now)
             volunteered = bool(queue.settings.volunteered) or not stored.is_wanted_of(place, by)
             label = stored.add_label(
-                task_of(stored, self._population(stored), place, drawn),
+                task_of(stored, unpacked(stored.packed()), place, drawn),
                 answer=answer,
                 value=value,
                 by=by,
@@ -307,7 +298,7 @@ class LabelQueues:
             if not stored.is_wanted_of(last.place, by):
                 return None
             stored.release(by=by)
-            task = task_of(stored, self._population(stored), last.place, stored.drawn(last.place))
+            task = task_of(stored, unpacked(stored.packed()), last.place, stored.drawn(last.place))
             return reserve(stored, task, by, now)
 
     def adjudicate(
@@ -330,7 +321,7 @@ class LabelQueues:
                 wanted, the person is one of them, or the value is wrong.
         """
         by = checked_name(by)
-        checked_value("label", value)
+        _checked_value("label", value)
         with queue_transaction(self.store, id, writing=True) as stored:
             digest = key_of(stored.queue.id, by, "decided", secrets.token_hex(16) if key is None else key)
             before = stored.label_with_key(digest)
@@ -345,7 +336,7 @@ class LabelQueues:
             if token_id(by) is not None and stored.has_answered(place, by):
                 raise InputError(f"queue {id}", f"{by} labelled item {place}: somebody else decides")
             return stored.add_label(
-                task_of(stored, self._population(stored), place, drawn),
+                task_of(stored, unpacked(stored.packed()), place, drawn),
                 answer="label",
                 value=value,
                 by=by,
@@ -383,11 +374,16 @@ class LabelQueues:
                 raise InputError(f"queue {id}", "is closed")
             yield stored
 
-    def _population(self, stored: QueueTransaction) -> Population:
-        number = stored.queue.number
-        found = self._populations.get(number)
-        if found is None:
-            found = self._populations[number] = unpacked(stored.packed())
-            while len(self._populations) > _CACHED:
-                self._populations.popitem(last=False)
-        return found
+
+def _checked_value(answer: Answer, value: float | None) -> float | None:
+    """Return the value that belongs to an answer.
+
+    Raises:
+        InputError: If a label has no value in [0, 1].
+    """
+    if answer != "label":
+        return None
+    if value is None or not 0 <= value <= 1:
+        found = "none" if value is None else f"{value:g}"
+        raise InputError("the label", f"found the value {found}, expected a number from 0 to 1")
+    return float(value)

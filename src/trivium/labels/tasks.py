@@ -1,18 +1,19 @@
-"""Draws the items of a queue, gives them to people and counts what is still wanted.
+"""Draws the items of a queue, gives them to people, counts what is still wanted and reads what people say.
 
-Each function works in the caller's transaction, which holds the lock of the queue.
+Each function works in the caller's transaction; those that write need the lock of the queue.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from statistics import median
 
 import msgspec
 
-from trivium.labels.reading import people_say, sampled
-from trivium.labels.records import Population, key_of
-from trivium.store.labels import NOBODY, DrawnItem, QueueTransaction, Task
-from trivium.trust.active_sampling import UNIFORM_SHARE, next_draw
-
-__all__ = ["SKIP_RETURNS", "count_missing", "draw", "mark_gone", "reserve", "task_of", "waiting"]
+from trivium.labels.people import key_of
+from trivium.labels.population import Population
+from trivium.store.labels import NOBODY, DrawnItem, LabelQueue, QueueTransaction, StoredLabel, Task
+from trivium.trust.active_sampling import UNIFORM_SHARE, Draw, Sampling, next_draw
 
 SKIP_RETURNS = 10
 """Answers after which a skipped item is offered to the same person again."""
@@ -101,3 +102,45 @@ def mark_gone(stored: QueueTransaction, task: Task, drawn: DrawnItem, now: float
 def count_missing(stored: QueueTransaction, place: int) -> None:
     """Count again how many answers a task still wants."""
     stored.set_missing(place, max(0, stored.drawn(place).wanted - stored.count_answers(place)))
+
+
+def sampled(stored: QueueTransaction) -> tuple[Sampling, list[StoredLabel]]:
+    """Return the draws of a queue, and the labels of the drawn items."""
+    labels = stored.labels()  # first: others may draw and answer between the two
+    return sampling_of(stored.queue, stored.draws()), labels
+
+
+def sampling_of(queue: LabelQueue, draws: Sequence[Draw]) -> Sampling:
+    """Return the draws of a queue as what ``trust`` continues and estimates from."""
+    return Sampling(seed=queue.seed, population=queue.population, draws=tuple(draws))
+
+
+def people_say(labels: Iterable[StoredLabel], sampling: Sampling) -> dict[int, float | None]:
+    """Combine people's labels of each item: the adjudication, else the median; None if nobody can tell.
+
+    Items that were only skipped are left out: they wait for an answer.
+    """
+    by_place: defaultdict[int, list[StoredLabel]] = defaultdict(list)
+    for label in labels:
+        if label.place is not None:
+            by_place[label.place].append(label)
+    found = {}
+    for place, given in by_place.items():
+        answered = [label for label in given if label.answer != "skip"]
+        if answered:
+            found[sampling.draws[place - 1].item] = said(answered)
+    return found
+
+
+def decided_by(labels: Iterable[StoredLabel]) -> dict[int | None, str]:
+    """Who decided on items on which people disagree, by place: the last who did."""
+    return {label.place: label.by for label in labels if label.how == "adjudicated"}
+
+
+def said(labels: Sequence[StoredLabel]) -> float | None:
+    """One value for the answers to one item: the last adjudication, else the median of those who can tell."""
+    decided = [label.value for label in labels if label.how == "adjudicated"]
+    if decided:
+        return decided[-1]
+    values = [label.value for label in labels if label.value is not None]
+    return float(median(values)) if values else None

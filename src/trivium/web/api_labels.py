@@ -12,9 +12,9 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import Meta
 
 from trivium.labels.blind import material_of
-from trivium.labels.people import shown_names
+from trivium.labels.people import LONGEST_NAME, LONGEST_NOTE, shown_names
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LONGEST_NAME, LONGEST_NOTE, Choice, How, LabelQueue, StoredLabel, Task
+from trivium.store.labels import Choice, How, LabelQueue, StoredLabel, Task
 from trivium.traces.trace import Trace
 from trivium.web.errors import refusals
 from trivium.web.labellers import labeller_of

@@ -5,8 +5,7 @@ from typing import Any, Final
 from litestar import Request
 
 from trivium.errors import InputError
-from trivium.labels.people import typed_name
-from trivium.labels.records import LONGEST_NAME
+from trivium.labels.people import LONGEST_NAME, typed_name
 from trivium.store.tokens import Token
 from trivium.web.errors import Refused
 from trivium.web.sessions import cookie_in

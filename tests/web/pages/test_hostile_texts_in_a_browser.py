@@ -14,9 +14,9 @@ from tests.otlp_requests import body, span
 from tests.runs.judged_runs import judged_run, judgement
 from tests.web.pages.served import Served
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import QueueSettings
 from trivium.monitor.monitored import monitored
 from trivium.store import schema
+from trivium.store.labels import QueueSettings
 from trivium.store.live_alerts import add_mark
 from trivium.store.store import Store
 from trivium.web.pages.site import case_address

@@ -8,8 +8,8 @@ from sqlalchemy import select
 import trivium as tv
 from trivium.labels.progress import certificate_hint
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LabelQueue, QueueSettings
 from trivium.store import schema as tables
+from trivium.store.labels import LabelQueue, QueueSettings
 
 HTML = {"Accept": "text/html"}
 

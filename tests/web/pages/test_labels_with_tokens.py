@@ -9,9 +9,9 @@ import trivium as tv
 from tests.web.conftest import LOOPBACK
 from tests.web.pages.test_labels import HTML, form_of, labels_of, undo_of
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import QueueSettings
 from trivium.store import schema as tables
 from trivium.store.audit import audit_log
+from trivium.store.labels import QueueSettings
 from trivium.store.tokens import Tokens
 from trivium.web.security import NEW_TOKEN_SECONDS, TOKENS_KNOWN_SECONDS, Access
 

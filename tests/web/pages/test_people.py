@@ -7,7 +7,7 @@ import pytest
 from tests.labels.labelled import judged, label_all
 from trivium.labels.agreement import disagreements_of
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import QueueSettings
+from trivium.store.labels import QueueSettings
 
 HTML = {"Accept": "text/html"}
 

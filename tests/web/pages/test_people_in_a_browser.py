@@ -11,8 +11,7 @@ from tests.labels.labelled import judged, label_all
 from tests.web.pages.served import Served
 from trivium.labels.agreement import disagreements_of
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import QueueSettings
-from trivium.store.labels import queue_transaction
+from trivium.store.labels import QueueSettings, queue_transaction
 from trivium.store.store import Store
 
 ITEMS = 6

@@ -18,7 +18,7 @@ from trivium.keywords import taken
 
 if TYPE_CHECKING:
     from trivium.labels.queue import LabelQueues
-    from trivium.labels.records import LabelQueue, QueueSettings
+    from trivium.store.labels import LabelQueue, QueueSettings
 
 HERE = "trivium.cli.labels.label"
 
@@ -132,7 +132,7 @@ def newest(queues: "LabelQueues") -> str:
 
 def _settings(given: dict[str, Any]) -> "QueueSettings":
     """The settings of a new queue, by the options of the command line."""
-    from trivium.labels.records import QueueSettings
+    from trivium.store.labels import QueueSettings
 
     named = taken(("overlap", "people", "uncertainty", "uniform"), given)
     return QueueSettings(lease_seconds=given["lease_minutes"] * 60, **named)

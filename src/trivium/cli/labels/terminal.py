@@ -12,7 +12,7 @@ from trivium.safe_text import cut, visible
 
 if TYPE_CHECKING:
     from trivium.labels.queue import LabelQueues
-    from trivium.labels.records import Answer, LabelQueue, StoredLabel, Task
+    from trivium.store.labels import Answer, LabelQueue, StoredLabel, Task
 
 SHOWN = 3_000
 """Characters of each text that are shown at first."""

@@ -16,12 +16,12 @@ from litestar.response import Redirect
 
 from trivium.errors import InputError
 from trivium.labels.blind import Material, material_of
+from trivium.labels.people import LONGEST_NAME
 from trivium.labels.progress import certificate_hint, state_of
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LONGEST_NAME, LabelQueue, StoredLabel, Task
 from trivium.reports.html.judgement import marked
 from trivium.safe_text import sanitise
-from trivium.store.labels import answers_in
+from trivium.store.labels import LabelQueue, StoredLabel, Task, answers_in
 from trivium.web.errors import Refused
 from trivium.web.labellers import LABELLER, labeller_in, labeller_of, token_of, typed_in_browser
 from trivium.web.pages.case import level_of, spans_table

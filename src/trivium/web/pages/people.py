@@ -15,10 +15,10 @@ from trivium.labels.agreement import SAME, Disagreement, Pair, agreement_of, dis
 from trivium.labels.blind import Material, material_at
 from trivium.labels.people import shown_names, token_id
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LabelQueue
 from trivium.reports.document.blocks import Column, Table, table
 from trivium.reports.html.judgement import Marked, marked
 from trivium.store.browsing.attempts import position_of
+from trivium.store.labels import LabelQueue
 from trivium.web.errors import Refused
 from trivium.web.labellers import labeller_in
 from trivium.web.pages.forms import figure_in, whole_in

@@ -11,14 +11,14 @@ from litestar.response import Redirect
 from trivium.errors import InputError
 from trivium.labels.joining import scores_in
 from trivium.labels.monitored import queue_of_alert, queue_of_monitor, since_deployment
+from trivium.labels.people import LONGEST_NAME
 from trivium.labels.progress import state_of
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LONGEST_NAME, LabelQueue, QueueSettings
 from trivium.reports.document.blocks import Column, Toned, table
 from trivium.reports.wording import moment
 from trivium.safe_text import sanitise
 from trivium.store.browsing.runs import RunFilters, find_runs
-from trivium.store.labels import Answers, answers_in
+from trivium.store.labels import Answers, LabelQueue, QueueSettings, answers_in
 from trivium.web.errors import Refused
 from trivium.web.labellers import token_of, typed_in_browser
 from trivium.web.pages.forms import figure_in, form_in, whole_in

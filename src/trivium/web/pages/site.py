@@ -23,11 +23,11 @@ from litestar.response import Redirect, Stream
 
 from trivium.errors import InputError, StoreError, suggest
 from trivium.labels.queue import LabelQueues
-from trivium.labels.records import LabelQueue
 from trivium.reports.html.shell import asset as report_asset
 from trivium.reports.html.shell import environment
 from trivium.reports.wording import moment, run_name
 from trivium.safe_text import one_line
+from trivium.store.labels import LabelQueue
 from trivium.store.live_alerts import monitors_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
