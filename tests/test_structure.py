@@ -59,7 +59,7 @@ FACADES: list[set[str]] = [
 ]
 """Circles that stay: ``Rubric.load`` is the one way in for users, and what it calls makes rubrics."""
 
-FILLED_BIT_BY_BIT = {"AlertState", "Open", "Watched", "Distribution", "RecordedSpan"}
+FILLED_BIT_BY_BIT = {"AlertState", "Open", "Watched", "RecordedSpan"}
 """Records that are no longer written to once they are handed on."""
 
 EXTRAS = {

@@ -5,7 +5,7 @@ import inspect
 import io
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 
 from trivium.cli import example_agent
 from trivium.errors import InputError, Problem
+from trivium.storage import replaced_when_complete
 from trivium.values import json_document
 
 SCHEMA = "suite.schema.json"
@@ -254,19 +255,12 @@ def write_files(folder: Path, files: Mapping[str, bytes], *, force: bool) -> Non
         what = "exists already, and nothing is overwritten: choose another folder, or --force"
         raise InputError("", [Problem(str(folder / name), what) for name in there])
     made_folders = [each for each in (folder, *folder.parents) if not each.exists()]
-    parts = {name: folder / f".{name}.{os.getpid()}.part" for name in files}
-    placed: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            parts[name].write_bytes(content)
-        for name, part in parts.items():
-            part.replace(folder / name)
-            placed.append(folder / name)
+        with ExitStack() as all_of_them:
+            for name, content in files.items():
+                all_of_them.enter_context(replaced_when_complete(folder / name)).write_bytes(content)
     except BaseException as failure:  # Ctrl-C too: a half-written example is worse than none
-        for path in (*parts.values(), *(path for path in placed if path.name not in there)):
-            with suppress(OSError):
-                path.unlink()
         for each in made_folders:
             with suppress(OSError):
                 each.rmdir()

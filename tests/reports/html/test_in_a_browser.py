@@ -27,7 +27,7 @@ MANY = 1_200
 def pages(tmp_path_factory):
     """Pages of a run, of a comparison, of the same with attacks for texts, and of a risk-coverage curve."""
     folder = tmp_path_factory.mktemp("pages & <b>")
-    views = [*samples.views(8), judged_view()]
+    views = samples.worst_first([*samples.views(8), judged_view()])
     write_html(folder / "run.html", samples.summary(views), views, provenance=samples.PROVENANCE)
     attacks = [hostile_view(number) for number in range(len(samples.HOSTILE))]
     write_html(folder / "hostile.html", hostile_summary(), attacks)

@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, assert_never
 
 from trivium.reports.document import blocks as b
-from trivium.reports.drawings.interval import interval_bar, range_svg
+from trivium.reports.drawings.interval import NOTEBOOK_WIDTH, range_svg
 from trivium.reports.drawings.svg import element
 from trivium.reports.wording import counted
 from trivium.safe_text import one_line, visible
@@ -55,6 +55,7 @@ STYLES = {
     "td": f"{_CELL};text-align:left",
     "num": "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums",
     "nowrap": "white-space:nowrap",
+    "drawn": "line-height:0",
     "text": "white-space:pre-wrap;overflow-wrap:anywhere;max-width:680px",
     "inside": "margin:2px 0 8px 16px",
     "del": f"color:{BAD};text-decoration:line-through",
@@ -251,9 +252,8 @@ class Html:
         return self._element("th", words, role=side, scope="col")
 
     def _range(self, cell: b.Range) -> str:
-        if self._styles is None:
-            return range_svg(cell.mean, cell.ends, cell.human)
-        return interval_bar(cell.mean, cell.ends, track=FAINT, colour=BLUE)
+        width = "100%" if self._styles is None else NOTEBOOK_WIDTH
+        return range_svg(cell.mean, cell.ends, cell.human, width=width)
 
     def _cell(self, cell: b.Cell, column: b.Column[Any], side: str) -> str:
         if isinstance(cell, b.Range):

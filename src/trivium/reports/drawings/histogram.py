@@ -1,8 +1,9 @@
 """Draws the distribution of a score as SVG, in the colours of the page around it."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from trivium.reports.drawings.svg import element
+from trivium.reports.drawings.svg import COLOURS, element, label, line
 
 WIDTH, HEIGHT = 216, 70
 LEFT, RIGHT, BELOW = 26, 12, 20
@@ -12,8 +13,8 @@ TALLEST = 62
 """Height of the tallest bar; its count stands beside its top."""
 
 TICKS = (0, 0.25, 0.5, 0.75, 1)
-_INK, _LINE, _BAR = "var(--muted,#6b7280)", "var(--line,#c9ccd1)", "var(--bar,#7fa8c9)"
-_MEAN = "var(--accent,#1f5f8b)"
+_label = partial(label, colour="muted", size=11)
+_BAR = "var(--bar,#7fa8c9)"
 
 
 def histogram(counts: Sequence[int], *, mean: float | None, interval: tuple[float, float] | None) -> str:
@@ -26,29 +27,21 @@ def histogram(counts: Sequence[int], *, mean: float | None, interval: tuple[floa
     """
     width, most = WIDTH / len(counts), max(counts)
     top = HEIGHT - TALLEST
-    drawn = [_rule(0, top, WIDTH, top), _label(f"{most:,}", -5, top + 4, "end")]
+    drawn = [line(0, top, WIDTH, top), _label(f"{most:,}", -5, top + 4, anchor="end")]
     for place, count in enumerate(counts):
         high = TALLEST * count / (most or 1)
         bar = {"x": width * (place + 0.04), "y": HEIGHT - high, "width": 0.92 * width, "height": high}
         drawn.append(element("rect", **bar, fill=_BAR))
-    drawn.append(_rule(0, HEIGHT, WIDTH, HEIGHT))
+    drawn.append(line(0, HEIGHT, WIDTH, HEIGHT))
     for tick in TICKS:
-        drawn += [_rule(WIDTH * tick, HEIGHT, WIDTH * tick, HEIGHT + 3)]
-        drawn += [_label(f"{tick:g}", WIDTH * tick, HEIGHT + 16, "middle")]
+        drawn += [line(WIDTH * tick, HEIGHT, WIDTH * tick, HEIGHT + 3)]
+        drawn += [_label(f"{tick:g}", WIDTH * tick, HEIGHT + 16)]
     if interval is not None:
         low, high = (WIDTH * min(1.0, max(0.0, end)) for end in interval)
         band = {"x": low, "y": 0, "width": high - low, "height": HEIGHT}
-        drawn.append(element("rect", **band, fill=_MEAN, fill_opacity="0.18"))
+        drawn.append(element("rect", **band, fill=COLOURS["accent"], fill_opacity="0.18"))
     if mean is not None:
-        drawn.append(_rule(WIDTH * mean, 0, WIDTH * mean, HEIGHT, _MEAN, 2))
+        drawn.append(line(WIDTH * mean, 0, WIDTH * mean, HEIGHT, "accent", width=2))
     size = {"width": LEFT + WIDTH + RIGHT, "height": HEIGHT + BELOW}
     box = f"{-LEFT} 0 {size['width']} {size['height']}"
     return element("svg", *drawn, **size, viewBox=box, aria_hidden="true")
-
-
-def _rule(x1: float, y1: float, x2: float, y2: float, colour: str = _LINE, width: int = 1) -> str:
-    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=colour, stroke_width=width)
-
-
-def _label(words: str, x: float, y: float, anchor: str) -> str:
-    return element("text", words, x=x, y=y, fill=_INK, text_anchor=anchor, font_size=11)

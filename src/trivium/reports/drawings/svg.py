@@ -31,6 +31,10 @@ _VARIABLE = re.compile(r"var\(--\w+,(#\w+)\)")
 _PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 
 
+HALF_PAGE = 545
+"""Widest drawing in pixels that fits next to another."""
+
+
 class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     """A finished drawing.
 
@@ -45,6 +49,11 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     width: float | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def wide(self) -> bool:
+        """Whether it needs the whole width of a page."""
+        return (self.width or 0) > HALF_PAGE
 
 
 def element(tag: str, *children: str, **attributes: str | Number | None) -> str:

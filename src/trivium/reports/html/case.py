@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from markupsafe import Markup
 
 from trivium.metrics.judge.evidence import fold_text as fold
 from trivium.metrics.metric import Score
@@ -15,7 +14,7 @@ from trivium.reports import wording
 from trivium.reports.drawings.graphs import draw_interaction_graph, draw_tool_graph
 from trivium.reports.drawings.svg import Drawing
 from trivium.reports.drawings.timeline import draw_timeline
-from trivium.reports.html.fragments import JSON_CHARS, bar, short
+from trivium.reports.html.fragments import JSON_CHARS, short
 from trivium.reports.html.judgement import (
     SEARCHED_CHARS,
     excerpts,
@@ -42,8 +41,6 @@ SHORT_SOURCE_CHARS = 2_000
 """A source document of at most this length is shown whole."""
 PROBLEMS_SHOWN = 20
 SEARCHED_REASON_CHARS = 200
-HALF_PAGE = 545
-"""Widest drawing in pixels that fits next to another."""
 
 
 def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) -> dict[str, Any]:
@@ -68,15 +65,8 @@ def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) ->
     return {
         "number": number,
         "name": wording.attempt_name(one_line(case.id), attempt.repeat),
-        "verdict": view.verdict,
-        "tone": view.tone,
+        "view": view,
         "reason": None if view.reason is None else one_line(view.reason, at_most=600),
-        "composite_shown": view.composite_shown,
-        "composite": view.composite.value,
-        "recommendation": view.composite.recommendation,
-        "composite_reason": view.composite.reason,
-        "composite_coverage": view.composite.coverage,
-        "parts": [(one_line(name), value, bar(value)) for name, value in view.composite.parts.items()],
         "gist": _first_line(case.input_shown),
         "facts": _facts(view),
         "anchor": anchor(case.id, attempt.repeat),
@@ -186,8 +176,7 @@ def _score(score: Score, *, detail: bool) -> dict[str, Any]:
     return {
         "name": one_line(score.name),
         "tier": score.tier,
-        "value": wording.number(score.value),
-        "bar": bar(score.value),
+        "value": score.value,
         "status": score.status,
         "raw": raw,
         "method": None if score.method is None else one_line(score.method),
@@ -243,18 +232,9 @@ def _trace(trace: Trace) -> dict[str, Any]:
             (one_line(problem.kind), one_line(problem.what)) for problem in trace.problems[:PROBLEMS_SHOWN]
         ],
         "problems_left_out": max(0, len(trace.problems) - PROBLEMS_SHOWN),
-        "drawings": {name: drawing and _drawing(drawing) for name, drawing in drawn.items()},
+        "drawings": drawn,
         "steps": _steps(trace),
         "steps_left_out": max(0, len(trace.spans) - STEPS_SHOWN),
-    }
-
-
-def _drawing(drawing: Drawing) -> dict[str, Any]:
-    return {
-        "svg": Markup(drawing.svg),  # noqa: S704 - escaped where it is drawn
-        "title": drawing.title,
-        "wide": (drawing.width or 0) > HALF_PAGE,
-        "notes": drawing.notes,
     }
 
 

@@ -1,6 +1,7 @@
 """Fragments of HTML pages: values in a cell, names, and the drawing of an interval."""
 
 import re
+from math import isfinite
 from typing import Any
 
 from markupsafe import Markup
@@ -40,6 +41,7 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>").join(_WORD_ENDS.split(visible(name)))
 
 
-def bar(mean: float | None, interval: tuple[float, float] | None = None) -> Markup:
-    """A mean and its interval, drawn on [0, 1]."""
-    return Markup(range_svg(mean, interval))  # noqa: S704 - made of numbers
+def bar(value: float | None) -> Markup:
+    """A value, drawn on [0, 1]; nothing for one that is missing."""
+    known = value is not None and isfinite(value)
+    return Markup(range_svg(value, None) if known else "")  # noqa: S704 - made of numbers

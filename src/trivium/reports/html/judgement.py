@@ -17,7 +17,6 @@ from trivium.reports.html.fragments import (
     HEAD_CHARS,
     JSON_CHARS,
     TEXT_CHARS,
-    bar,
     short,
 )
 from trivium.safe_text import as_json, one_line, visible
@@ -59,8 +58,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
     detail = score.detail
     return {
         "name": one_line(score.name),
-        "value": wording.number(score.value),
-        "bar": bar(score.value),
+        "value": score.value,
         "status": score.status,
         "level": _line(detail.get("level")),
         "acceptance": _acceptance(dict_(detail.get("acceptance"))),

@@ -1,8 +1,7 @@
 """The page of a run: its answer, and the sections below its cases."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-
-import msgspec
 
 from trivium.metrics.evaluation import is_judge_fallback
 from trivium.metrics.metric import Score
@@ -45,39 +44,21 @@ RESERVATIONS_SHOWN = 6
 """Reservations that are not folded: the most serious ones."""
 
 
-class Distribution(msgspec.Struct, kw_only=True):
-    """Histogram of a score over 20 equal bins of [0, 1]; the last bin includes 1."""
-
-    counts: list[int] = msgspec.field(default_factory=lambda: [0] * BINS)
-
-    def add(self, value: float) -> None:
-        """Count one value in [0, 1]."""
-        self.counts[min(BINS - 1, max(0, int(value * BINS)))] += 1
-
-    @property
-    def total(self) -> int:
-        """Number of values counted."""
-        return sum(self.counts)
-
-    @property
-    def worth_drawing(self) -> bool:
-        """Whether a histogram shows more than the mean: there are several values, and not all are 0 or 1."""
-        return self.total > 1 and any(self.counts[1:-1])
-
-
 class Distributions:
-    """The distribution of every metric and of the composite."""
+    """How many values of every metric, and of the composite, each of 20 equal bins of [0, 1] holds.
+
+    The last bin includes 1.
+    """
 
     def __init__(self) -> None:
-        self.by_name: dict[str, Distribution] = {}
+        self.by_name: defaultdict[str, list[int]] = defaultdict(lambda: [0] * BINS)
 
     def add(self, scores: dict[str, Score], composite: float | None) -> None:
         """Count the values of one attempt."""
-        for name, score in scores.items():
-            if score.value is not None and not is_judge_fallback(score):
-                self.by_name.setdefault(name, Distribution()).add(score.value)
-        if composite is not None:
-            self.by_name.setdefault("composite", Distribution()).add(composite)
+        values = {name: score.value for name, score in scores.items() if not is_judge_fallback(score)}
+        for name, value in (values | {"composite": composite}).items():
+            if value is not None:
+                self.by_name[name][min(BINS - 1, max(0, int(value * BINS)))] += 1
 
 
 def answer(summary: Summary) -> Iterator[Block]:
@@ -95,7 +76,7 @@ def sections(
     summary: Summary,
     provenance: Provenance | None,
     *,
-    drawn: Mapping[str, Distribution] | None = None,
+    drawn: Mapping[str, Sequence[int]] | None = None,
     slices: Sequence[Slices] = (),
     disagreements: Disagreements | None = None,
     times: Section | None = None,
@@ -105,7 +86,7 @@ def sections(
     Args:
         summary: The summary.
         provenance: Where the run comes from.
-        drawn: The distribution of each metric.
+        drawn: Of each metric, how many values each of some equally wide bins of [0, 1] holds.
         slices: Its figures by the values of some keys.
         disagreements: Where its judges disagree.
         times: Where the time went.
@@ -157,17 +138,17 @@ def _parts(summary: Summary, figure: CompositeFigure) -> Iterator[tuple[str, flo
         yield name, mean, Range(mean, None if metric is None else metric.ci95)
 
 
-def _distributions(summary: Summary, drawn: Mapping[str, Distribution]) -> Iterator[Section]:
+def _distributions(summary: Summary, drawn: Mapping[str, Sequence[int]]) -> Iterator[Section]:
     figures: dict[str, Figure | CompositeFigure] = dict(summary.metrics)
     if summary.shown_composite is not None:
         figures["composite"] = summary.shown_composite
     pictures = []
     for name, figure in figures.items():
-        values = drawn.get(name)
-        if values is not None and values.worth_drawing:
-            label = f"Attempts in each twentieth of 0 to 1: {', '.join(map(str, values.counts))}"
-            svg = histogram(values.counts, mean=figure.mean, interval=figure.ci95)
-            pictures.append(Picture(svg, label, name, f"n = {values.total:,}"))
+        counts = drawn.get(name, ())
+        if sum(counts) > 1 and any(counts[1:-1]):  # otherwise the mean says it all
+            label = f"Attempts in each twentieth of 0 to 1: {', '.join(map(str, counts))}"
+            svg = histogram(counts, mean=figure.mean, interval=figure.ci95)
+            pictures.append(Picture(svg, label, name, f"n = {sum(counts):,}"))
     if pictures:
         note = Paragraph(("Bars: attempts. Line and band: the mean and its interval.",), "quiet")
         yield Section(title="distributions", blocks=[note, Drawing(tuple(pictures))], key="distributions")

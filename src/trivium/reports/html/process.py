@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
 from trivium.reports import wording
 from trivium.reports.document.blocks import Block, Column, Paragraph, Range, Section, Toned, table
-from trivium.reports.html.fragments import bar
 from trivium.reports.trace_tables import process_remarks
 from trivium.reports.view import EvaluationView
 from trivium.safe_text import one_line
@@ -39,9 +37,9 @@ def process_context(process: Process) -> dict[str, Any]:
     }
 
 
-def _share(one: TimeShare) -> tuple[str, str, Markup]:
+def _share(one: TimeShare) -> tuple[str, str, float | None]:
     words = f"{wording.seconds(one.seconds)} · {wording.share(one.share or 0.0)}"
-    return _name(one.name, NAME_CHARS), words, bar(one.share)
+    return _name(one.name, NAME_CHARS), words, one.share
 
 
 def _name(name: str | None, at_most: int) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from trivium.errors import InputError, MissingExtra
 from trivium.reports.document.blocks import VERDICTS, Block, Lines
 from trivium.reports.document.html import Html, cell, html
-from trivium.reports.html.fragments import breakable
+from trivium.reports.html.fragments import bar, breakable
 from trivium.safe_text import one_line, visible
 from trivium.storage import replaced_when_complete
 
@@ -63,6 +63,7 @@ def environment() -> "jinja2.Environment":
         "interval": wording.interval,
         "share": wording.share,
         "words": wording.words,
+        "bar": bar,
         "breakable": breakable,
         "drawn": drawn,
         "pill": lambda verdict: cell(Lines((VERDICTS[verdict],))),
