@@ -286,7 +286,7 @@ def test_a_judge_that_cannot_be_asked_ends_with_3_and_the_line_says_so(
     assert run_command(["demo", "--judge", "openai:gpt-4o-mini"]) == 3
 
     captured = capsys.readouterr()
-    assert "judge     judged none of the 40 answers that people labelled" in captured.out
+    assert "judge   judged none of the 40 answers that people labelled" in captured.out
     assert "82 % [59, 91]" in captured.out
     assert "OPENAI_API_KEY is not set" in captured.err
 

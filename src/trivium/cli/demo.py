@@ -4,9 +4,8 @@ The example of the documents compares two versions of an agent, and checks the j
 """
 
 import sys
-import textwrap
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -21,15 +20,15 @@ from trivium.cli.output import (
     ProgressBar,
     exit_code,
     present,
-    print_json,
+    print_answer,
     run_page,
     stored_summary,
 )
 from trivium.errors import MissingExtra, TriviumError
-from trivium.runs.summary import Figure
 from trivium.storage import writable
 
 if TYPE_CHECKING:
+    from trivium.reports.document.blocks import Block
     from trivium.runs.artifacts.curve import CurveArtifact
     from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer
     from trivium.runs.comparing.comparison import Comparison, MetricDelta
@@ -52,9 +51,6 @@ EPSILON, DELTA = 0.2, 0.1
 """Of the certificate: the share of accepted judgements that may be wrong, and the chance that more are."""
 
 NEED_AN_ENCODER = "semantic"
-
-COLUMNS, LABELS = 80, 10
-"""Width of the last lines, and of what stands before each."""
 
 
 @options.command("trivium demo", "trivium demo papers")
@@ -106,26 +102,17 @@ def _documents(
 ) -> int:
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    found = run_documents(
-        example_folder("document_qa"),
-        judge=judge or available_judge()[0],
-        encoder=encoder,
-        store=store,
-        show_progress=not (quiet or as_json),
-    )
-    page, why_not = None, None
+    example, judge = example_folder("document_qa"), judge or available_judge()[0] or STAND_IN
+    suite = _suite(example, encoder)
+    found = run_documents(example, suite, judge=judge, store=store, quiet=quiet or as_json)
+    page, why_not = None, ""
     try:
         with writable(folder):
             page = write_pages(found, folder)
     except MissingExtra as missing:  # the answer stands without them
         why_not = str(missing)
-    if as_json:
-        print_json(as_document(found, page))
-    elif not quiet:
-        click.echo(as_lines(first_line(found), indent=0))
-        click.echo()
-        for line in last_lines(found, str(page or why_not)):
-            click.echo(as_lines(line))
+    if as_json or not quiet:
+        print_answer(as_document(found, page), lambda _: _shown(found, str(page or why_not)), as_json=as_json)
     return exit_code(stored_summary(found.b))
 
 
@@ -148,15 +135,16 @@ def _papers(
     )
     judge, off = (judge, None) if judge is not None else available_judge()
     if judge is not None:
-        suite = suite.with_settings(judge={"models": [judge], "budget_tokens": JUDGE_TOKEN_BUDGET})
+        suite = _judged_by(suite, judge)
     run = evaluate(suite, agent=reviewer, store=store, progress=ProgressBar(quiet=quiet or as_json))
     summary = stored_summary(run)
     present(run, summary, Presentation(as_json=as_json, quiet=quiet, html=Path(output)))
     if not (as_json or quiet):
         if off is not None:
             click.echo(f"The judge is off: {off}")
-        for missing in _left_out(summary.metrics):
-            click.echo(f"Left out: {missing}")
+        semantic = summary.metrics.get("semantic")
+        if semantic is None or semantic.mean is None:
+            click.echo(f"Left out: {NO_SEMANTIC_SCORE}")
         click.echo(f"Open {output} in a browser: every review next to the human ones, with its trace.")
     return exit_code(summary)
 
@@ -195,10 +183,13 @@ def available_judge() -> tuple[str | None, str | None]:
     return judge, None if judge is not None else "; ".join(why for why in off.values() if why is not None)
 
 
-def _left_out(metrics: Mapping[str, Figure]) -> Iterator[str]:
-    semantic = metrics.get("semantic")
-    if semantic is None or semantic.mean is None:
-        yield "the semantic score, which needs an encoder: --encoder FOLDER, or a first run with a network"
+NO_SEMANTIC_SCORE = (
+    "the semantic score, which needs an encoder: --encoder FOLDER, or a first run with a network"
+)
+
+
+def _judged_by(suite: "Suite", model: str) -> "Suite":
+    return suite.with_settings(judge={"models": [model], "budget_tokens": JUDGE_TOKEN_BUDGET})
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,22 +219,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.judge == STAND_IN
 
 
-def run_documents(
-    folder: Path,
-    *,
-    judge: str | None,
-    encoder: str | None,
-    store: str,
-    show_progress: bool,
-) -> Result:
+def run_documents(folder: Path, suite: "Suite", *, judge: str, store: str, quiet: bool) -> Result:
     """Run both versions, compare them, and check the judge against people's labels.
 
     Args:
         folder: Where the example is.
-        judge: A model; None for the stand-in.
-        encoder: Of the semantic score; without one words are compared.
+        suite: Its suite.
+        judge: A model, or the stand-in.
         store: Where the runs go.
-        show_progress: Whether a bar is drawn.
+        quiet: Whether no bar is drawn.
 
     Raises:
         MissingExtra: If ``trivium[judge]`` is not installed, which the stand-in needs too.
@@ -254,20 +238,13 @@ def run_documents(
     from trivium.runs.comparing.compare import compare
     from trivium.runs.evaluate import evaluate
 
-    judge = judge or STAND_IN
+    if judge != STAND_IN:
+        suite = _judged_by(suite, judge)
+    agents = {version: f"document_qa.agents:version_{version.lower()}" for version in "AB"}
     with _importable(folder.parent):
-        suite = _suite(folder, encoder)
-        if judge != STAND_IN:
-            suite = suite.with_settings(judge={"models": [judge], "budget_tokens": JUDGE_TOKEN_BUDGET})
         a, b = (
-            evaluate(
-                suite,
-                agent=f"document_qa.agents:version_{version.lower()}",
-                version=version,
-                store=store,
-                progress=ProgressBar(quiet=not show_progress),
-            )
-            for version in "AB"
+            evaluate(suite, agent=agent, version=version, store=store, progress=ProgressBar(quiet=quiet))
+            for version, agent in agents.items()
         )
         comparison = compare(a, b, graphs=True)
     labels = folder / "labels.csv"
@@ -346,60 +323,34 @@ def as_document(result: Result, page: Path | None) -> dict[str, Any]:
     }
 
 
-def first_line(result: Result) -> str:
-    """Describe the steps of the demo in a sentence."""
+def _shown(result: Result, page: str) -> "Iterator[Block]":
+    from trivium.reports.document.blocks import Facts, Paragraph
+    from trivium.reports.wording import known_share
+
     who = "a rule-based stand-in, as no key is set" if result.is_stand_in else result.judge
-    asked = result.comparison.metrics["pass_rate"].n
-    return f"Two versions of an agent answered {asked} questions. Judge: {who}."
-
-
-def last_lines(result: Result, page: str) -> Iterator[str]:
-    """The lines that the demo ends with.
-
-    Args:
-        result: What was found.
-        page: The page to open, or why there is none.
-    """
     figure = result.comparison.metrics["pass_rate"]
-    rates = f"Pass rate: {_difference(figure, result.comparison)}."
-    yield f"{'answer':<{LABELS}}{_whether_to_ship(result.comparison)} {rates}"
+    yield Paragraph((f"Two versions of an agent answered {figure.n} questions. Judge: {who}.",))
+    difference = _difference(figure, result.comparison)
+    rows = {"answer": f"{_whether_to_ship(result.comparison)} Pass rate: {difference}."}
     for version, run in (("A", result.a), ("B", result.b)):
         rate = stored_summary(run).pass_rate
-        yield f"{version:<{LABELS}}{_percent(rate.value)}{_interval(rate.ci95)} of the answers are right"
-    yield f"{'stand-in' if result.is_stand_in else 'judge':<{LABELS}}{_judge_against_people(result)}"
-    yield f"page      {page}"
-    yield "browse    trivium view"
-
-
-def as_lines(text: str, *, indent: int = LABELS) -> str:
-    """A line of the answer, wrapped at 80 columns."""
-    return textwrap.fill(
-        text, COLUMNS, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
-
-
-def _interval(ends: "tuple[float, float] | list[float] | None") -> str:
-    return "" if ends is None else f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]"
-
-
-def _signed(share: float) -> str:
-    return f"{100 * share:+.0f}".replace("-", "−")
+        rows[version] = f"{known_share(rate.value, rate.ci95)} of the answers are right"
+    rows["stand-in" if result.is_stand_in else "judge"] = _judge_against_people(result)
+    rows |= {"page": page, "browse": "trivium view"}
+    yield Facts(tuple(rows.items()))
 
 
 def _difference(figure: "MetricDelta", comparison: "Comparison") -> str:
+    from trivium.reports.wording import known_share
+
     if figure.delta is None:
         return "nothing to compare"
-    ends = figure.ci95
-    interval = "" if ends is None else f" [{_signed(ends[0])}, {_signed(ends[1])}]"
-    said = f"{_signed(figure.delta)} points{interval}"
+    delta, *ends = (f"{100 * each:+.0f}".replace("-", "−") for each in (figure.delta, *(figure.ci95 or ())))
+    said = f"{delta} points" + (f" [{', '.join(ends)}]" if ends else "")
     if figure.answer != "inconclusive" or figure.probability is None:
         return f"{said}: {figure.answer}"
     margin = f"{100 * comparison.margin:g} points"
-    loss = f"a loss of more than {margin} has a probability of {_percent(figure.probability)}"
+    loss = f"a loss of more than {margin} has a probability of {known_share(figure.probability)}"
     more = f"; about {figure.needs_cases:,} more questions would settle it" if figure.needs_cases else ""
     return f"{said}; {loss}{more}"
 
@@ -424,16 +375,15 @@ def _whether_to_ship(comparison: "Comparison") -> str:
 
 
 def _judge_against_people(result: Result) -> str:
+    from trivium.reports.wording import known_share
+
     exact, found = result.agreement.exact, result.certificate
     if exact.value is None:
         return f"judged none of the {found.n_items} answers that people labelled; trivium show says why"
-    said = (
-        f"agrees with people in {_percent(exact.value)}{_interval(exact.ci95)} of "
-        f"{result.agreement.n} answers; "
-    )
+    said = f"agrees with people in {known_share(exact.value, exact.ci95)} of {result.agreement.n} answers; "
     if found.threshold is None:
         return f"{said}{found.shortfall} to let it decide alone"
     return (
-        f"{said}may decide alone where it is most confident, {_percent(found.coverage)} of answers "
-        f"(at most {_percent(EPSILON)} wrong, with probability {1 - DELTA:g})"
+        f"{said}may decide alone where it is most confident, {known_share(found.coverage)} of answers "
+        f"(at most {known_share(EPSILON)} wrong, with probability {1 - DELTA:g})"
     )

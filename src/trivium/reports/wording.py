@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -90,9 +90,10 @@ def share(value: float) -> str:
     return f"{value:.0%}".replace("%", " %")
 
 
-def known_share(value: float | None) -> str:
-    """A share in per cent, or a dash."""
-    return NOTHING if value is None else share(value)
+def known_share(value: float | None, ends: Sequence[float] | None = None) -> str:
+    """A share in per cent, with its interval if there is one: ``72 % [51, 84]``; or a dash."""
+    interval = "" if ends is None else f" [{', '.join(f'{100 * end:.0f}' for end in ends)}]"
+    return NOTHING if value is None else share(value) + interval
 
 
 def probability(value: float | None) -> str:

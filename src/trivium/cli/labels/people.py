@@ -71,6 +71,7 @@ def _agreement(found: "PeopleAgreement", apart: "list[Disagreement]") -> "Iterat
 
 def _figures(found: "PeopleAgreement") -> "Iterator[str]":
     from trivium.labels.people import shown_names
+    from trivium.reports.wording import known_share
 
     if found.exact is None:
         yield f"No figures: {found.reason}"
@@ -84,11 +85,10 @@ def _figures(found: "PeopleAgreement") -> "Iterator[str]":
     for pair in found.pairs:
         first, second = (one_line(names[by], at_most=40) for by in pair.people)
         exact, kappa = pair.agreement.figures["exact"], pair.agreement.figures["kappa_quadratic"]
-        ends = exact.interval
-        within = "" if ends is None else f" [{100 * ends.low:.0f}, {100 * ends.high:.0f}]"
+        ends = None if exact.interval is None else (exact.interval.low, exact.interval.high)
+        same = known_share(exact.value, ends)
         weighted = "undefined" if kappa.value is None else f"{kappa.value:.2f}"
-        share = "none" if exact.value is None else f"{100 * exact.value:.0f} %"
-        yield f"  {first} and {second}: {share}{within} of {pair.agreement.n:,}, quadratic κ {weighted}"
+        yield f"  {first} and {second}: {same} of {pair.agreement.n:,}, quadratic κ {weighted}"
     if found.open:
         yield f"{found.open:,} items wait for a decision: trivium label adjudicate {found.queue} PLACE VALUE"
 

@@ -17,7 +17,15 @@ from trivium.reports.document.blocks import (
     table_of,
 )
 from trivium.reports.trust.charts import DrawnLine, risk_chart
-from trivium.reports.wording import condition_sentence, counted, judge_name, judge_word, number, share
+from trivium.reports.wording import (
+    condition_sentence,
+    counted,
+    judge_name,
+    judge_word,
+    known_share,
+    number,
+    share,
+)
 from trivium.runs.artifacts.curve import CurveArtifact, Difference
 from trivium.runs.artifacts.judge import AgreementAnswer, AgreementMeasure, CertificateAnswer
 from trivium.runs.artifacts.variant import Ends
@@ -106,14 +114,15 @@ def agreement_sentence(answer: AgreementAnswer) -> str:
     exact, near, kappa = answer.exact, answer.within_one, answer.kappa
     apart = ""
     if len(answer.labels) > 2:
-        apart = f" and is at most one step away in {_percent(near)}"
+        apart = f" and is at most one step away in {known_share(near.value, near.ci95)}"
     if kappa.value is None or kappa.ci95 is None:
         beyond = "whether that is more than by chance is unknown"
     elif kappa.ci95[0] > 0:
         beyond = f"more than by chance (Cohen's κ {kappa.value:.2f})"
     else:
         beyond = f"not shown to be more than by chance (Cohen's κ {kappa.value:.2f})"
-    return f"{who} in {_percent(exact)} of {counted(answer.n, 'item')}{apart}: {beyond}."
+    same = known_share(exact.value, exact.ci95)
+    return f"{who} in {same} of {counted(answer.n, 'item')}{apart}: {beyond}."
 
 
 def may_decide_sentence(certificate: CertificateAnswer | str) -> str:
@@ -145,12 +154,6 @@ def source_line(source: Origin) -> str:
     """Where items come from and who judged them."""
     judge = f"judged by {judge_name(source.judge)}" if source.judge else None
     return " · ".join(part for part in (source.path, source.mode, judge) if part)
-
-
-def _percent(figure: AgreementMeasure) -> str:
-    ends = figure.ci95
-    interval = f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends else ""
-    return f"{100 * (figure.value or 0):.0f} %{interval}"
 
 
 def _ends(ends: Ends | None, reason: str | None) -> str:
