@@ -267,7 +267,7 @@ def schema(what: str, command: str | None, output: Path) -> None:
         document = record_schema(records[what])
     else:
         document = suite_schema() if what == "suite" else output_schema()
-    write_report(output, lambda path: path.write_bytes(json_document(document)))
+    write_report(output, json_document(document))
 
 
 @options.command("trivium completion bash >> ~/.bashrc", "trivium completion zsh > ~/.zfunc/_trivium")

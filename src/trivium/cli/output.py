@@ -116,12 +116,12 @@ def present(run: "Run", summary: "Summary", how: Presentation) -> None:
     if how.html is not None:
         write_report(how.html, lambda path: _html(run, summary, path, how))
     if how.markdown is not None:
-        write_report(how.markdown, lambda path: write_text(path, [_markdown(summary, how)]))
+        write_report(how.markdown, [_markdown(summary, how)])
     if how.junit is not None:
         from trivium.reports.junit import junit_parts
         from trivium.reports.view import views_of
 
-        write_report(how.junit, lambda path: write_text(path, junit_parts(summary, views_of(run))))
+        write_report(how.junit, junit_parts(summary, views_of(run)))
 
 
 def _print_missing(summary: "Summary") -> None:
@@ -154,12 +154,12 @@ def _show(run: "Run", summary: "Summary", how: Presentation) -> None:
             show(run_slices(one, "terminal") for one in how.slices)
 
 
-def write_report(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file with a function, creating its folder first, and report its path on standard error.
+def write_report(path: Path, content: Callable[[Path], object] | Iterable[str] | bytes) -> None:
+    """Write a file, creating its folder first, and report its path on standard error.
 
     Args:
         path: The file; ``-`` is standard output, to which a temporary file (.svg) is copied.
-        write: Writes the file that it is given.
+        content: What to write: the parts of a text, bytes, or what writes the file that it is given.
 
     Raises:
         InputError: If the file cannot be written.
@@ -168,7 +168,10 @@ def write_report(path: Path, write: Callable[[Path], object]) -> None:
     with writable(path), TemporaryDirectory() as folder:
         target = Path(folder, "document.svg") if to_standard_output else path
         target.parent.mkdir(parents=True, exist_ok=True)
-        write(target)
+        if isinstance(content, bytes):
+            target.write_bytes(content)
+        else:
+            content(target) if callable(content) else write_text(target, content)
         document = target.read_bytes() if to_standard_output else b""
     if to_standard_output:
         click.echo(document, nl=False)

@@ -6,10 +6,9 @@ import click
 import msgspec
 
 from trivium.cli import options
-from trivium.cli.output import DONE, WITH_ERRORS, print_json, show, write_report
+from trivium.cli.output import DONE, WITH_ERRORS, print_answer, write_report
 
 if TYPE_CHECKING:
-    from trivium.runs.pairwise_result import PairComparison
     from trivium.suites.settings import JudgeSettings
 
 
@@ -45,6 +44,7 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     position bias. The cost is printed below the table; a comparison has its own budget, independent of the
     runs. Exit code 3: some pairs got no verdict.
     """
+    from trivium.reports.pairwise import describe, render_markdown
     from trivium.runs.pairwise import judge_pairs
     from trivium.runs.run import Run
 
@@ -53,20 +53,16 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     comparison = judge_pairs(
         Run.load(base, store=newer.store), newer, judge=judge, until_decided=given["until_decided"]
     )
-    if as_json:
-        print_json(comparison)
-    elif not quiet:
-        from trivium.reports.pairwise import describe
-
-        show(describe(comparison, "terminal"))
+    if as_json or not quiet:
+        print_answer(comparison, lambda found: describe(found, "terminal"), as_json=as_json)
     elif comparison.errors:
         click.echo(
             f"{comparison.errors:,} of {len(comparison.pairs):,} pairs got no answer from any judge", err=True
         )
     if given["output"] is not None:
-        write_report(given["output"], lambda path: path.write_bytes(_lines(comparison)))
+        write_report(given["output"], msgspec.json.Encoder().encode_lines(comparison.pairs))
     if given["markdown"] is not None:
-        write_report(given["markdown"], lambda path: path.write_bytes(_markdown(comparison)))
+        write_report(given["markdown"], [render_markdown(comparison)])
     return WITH_ERRORS if comparison.errors else DONE
 
 
@@ -86,13 +82,3 @@ def _judge_settings(judge: "JudgeSettings | None", given: dict[str, Any]) -> "Ju
     if judge is None and "models" not in changes:
         return None
     return msgspec.structs.replace(judge or JudgeSettings(), **changes)
-
-
-def _lines(comparison: "PairComparison") -> bytes:
-    return b"".join(msgspec.json.encode(pair) + b"\n" for pair in comparison.pairs)
-
-
-def _markdown(comparison: "PairComparison") -> bytes:
-    from trivium.reports.pairwise import render_markdown
-
-    return render_markdown(comparison).encode()

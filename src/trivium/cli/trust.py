@@ -1,6 +1,6 @@
 """``trivium trust``: risk–coverage curves, calibration, certificates, agreement, imported judgements."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,14 @@ from trivium.cli import options
 from trivium.cli import trust_options as shared
 from trivium.cli.main import LazyCommands
 from trivium.cli.options import STANDARD_OUTPUT, Choice, option, output_file, split_names
-from trivium.cli.output import Presentation, present, resampling_bar, show, write_report
-from trivium.cli.trust_options import load_calibrator, read_item_table
+from trivium.cli.output import Presentation, present, print_answer, resampling_bar, write_report
+from trivium.cli.trust_options import NAMED_TWICE, load_calibrator, read_item_table
 from trivium.errors import TrustError
 from trivium.keywords import taken
 from trivium.values import json_document
 
 if TYPE_CHECKING:
+    from trivium.reports.document.blocks import Block
     from trivium.runs.artifacts.judge import CertificateAnswer
     from trivium.runs.items.table import ItemTable
     from trivium.trust.cluster_bootstrap import Method
@@ -32,8 +33,6 @@ COMMANDS = {
 }
 
 DEFAULT_COVERAGES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
-
-NAMED_TWICE = "name the items either as ITEMS or with --input, not both"
 
 
 @click.group(cls=LazyCommands, table=COMMANDS)
@@ -148,7 +147,7 @@ def curve(items: str | None, **given: Any) -> int:
     if given["html"] is not None:
         from trivium.reports.trust.page import curve_page
 
-        shared.write_file(given["html"], curve_page(artifact))
+        write_report(given["html"], [curve_page(artifact)])
     return 0
 
 
@@ -165,7 +164,7 @@ def _tables(items: str | None, given: dict[str, Any]) -> "list[ItemTable]":
     if len(modes) not in {0, len(sources)} or len(sources) > 2:
         raise click.UsageError(f"found {len(modes)} --mode for {len(sources)} inputs, expected one for each")
     return [
-        _item_table(source, mode, given)
+        read_item_table(source, mode, given)
         for source, mode in zip(sources, modes or [None] * len(sources), strict=True)
     ]
 
@@ -184,25 +183,11 @@ def _plan(given: dict[str, Any]) -> "BootstrapOptions":
     )
 
 
-def _item_table(source: str | None, mode: str | None, given: dict[str, Any]) -> "ItemTable":
-    """Read the items of one source with the options that the commands share."""
-    other = given.get("input")
-    if source is not None and other is not None:
-        raise click.UsageError(NAMED_TWICE)
-    shared_options = taken(("dimension", "labels", "queue", "store"), given)
-    items = read_item_table(source or other, mode=mode, **shared_options)
-    return items.one_by_one() if given["unit"] == "item" else items
-
-
-def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any]) -> None:
-    """Print an answer as a table or, with --json, as JSON; write it to --output."""
-    document = json_document(answer)
+def _print_answer(answer: Any, shown: "Callable[[Any], Iterator[Block]]", given: Mapping[str, Any]) -> None:
+    """Print an answer; with --output, also write it as JSON."""
     if given["output"] is not None:
-        shared.write_file(given["output"], document)
-    if given["as_json"]:
-        click.echo(document, nl=False)
-    else:
-        show(table(answer))
+        write_report(given["output"], json_document(answer))
+    print_answer(answer, shown, as_json=given["as_json"])
 
 
 @options.command("trivium trust calibrate items.jsonl --output calibrator.json")
@@ -234,7 +219,7 @@ def calibrate(items: str | None, **given: Any) -> int:
     from trivium.runs.artifacts.judge import calibrate as fit
     from trivium.runs.items.ranked import STATED
 
-    table = _item_table(items, given["mode"], given)
+    table = read_item_table(items, given["mode"], given)
     features, confidence = split_names(given["features"]) or [], given["confidence"]
     if not features and confidence is None and table.states_confidence:
         confidence = STATED
@@ -290,7 +275,7 @@ def certify(items: str | None, **given: Any) -> int:
     from trivium.reports.trust.tables import certificate_blocks
     from trivium.runs.artifacts.judge import certificate
 
-    table = _item_table(items, given["mode"], given)
+    table = read_item_table(items, given["mode"], given)
     promise = taken(("epsilon", "delta", "tolerance", "group_size", "bound"), given)
     calibrator = load_calibrator(given["calibration"])
     answer = certificate(table, given["confidence"], calibrator=calibrator, **promise)
@@ -299,7 +284,7 @@ def certify(items: str | None, **given: Any) -> int:
     if given["html"] is not None:
         from trivium.reports.trust.page import certificate_page
 
-        shared.write_file(given["html"], certificate_page(answer))
+        write_report(given["html"], [certificate_page(answer)])
     if not certified and kept is not None:
         was = "stays as it was" if kept.exists() else "is not written"
         click.echo(f"{kept} {was}: nothing is certified", err=True)
@@ -329,7 +314,7 @@ def agree(items: str | None, **given: Any) -> int:
     from trivium.reports.trust.tables import agreement_blocks
     from trivium.runs.artifacts.judge import agreement_answer
 
-    table, resamples = _item_table(items, given["mode"], given), given["bootstrap_resamples"]
+    table, resamples = read_item_table(items, given["mode"], given), given["bootstrap_resamples"]
     with (
         shared.chunk_map(given["engine"]) as chunk_map,
         resampling_bar(lambda: resamples, quiet=given["as_json"]) as progress,
@@ -340,7 +325,7 @@ def agree(items: str | None, **given: Any) -> int:
     if given["html"] is not None:
         from trivium.reports.trust.page import agreement_page
 
-        shared.write_file(given["html"], agreement_page(answer, _certificate(table)))
+        write_report(given["html"], [agreement_page(answer, _certificate(table))])
     return 0
 
 

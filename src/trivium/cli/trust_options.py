@@ -1,19 +1,22 @@
 """Options that the trust commands share; reads their items and writes their answers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trivium.cli.options import DEFAULT_STORE, Choice, as_json, option, output_file, store, together
-from trivium.cli.output import reserved_stdout, write_report
+from trivium.cli.options import Choice, as_json, option, output_file, store, together
+from trivium.cli.output import reserved_stdout
 
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
     from trivium.trust.calibration.calibrator import Calibrator
     from trivium.trust.resampling import ChunkMap
+
+
+NAMED_TWICE = "name the items either as ITEMS or with --input, not both"
 
 
 class Range(click.ParamType):  # type: ignore[type-arg]
@@ -126,41 +129,35 @@ one_source = together(
 answer = together(as_json, output)
 
 
-def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file, creating its folder first, and report its path on standard error.
-
-    Raises:
-        InputError: If the file cannot be written.
-    """
-    write_report(
-        path, lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content)
-    )
-
-
-def read_item_table(
-    source: str | None,
-    *,
-    mode: str | None = None,
-    dimension: str | None = None,
-    labels: Path | None = None,
-    queue: str | None = None,
-    store: str = DEFAULT_STORE,
-) -> "ItemTable":
+def read_item_table(items: str | None, mode: str | None, given: Mapping[str, Any]) -> "ItemTable":
     """Read the items of a file, of a queue of labels or, with a dimension, of a run (default: the newest).
+
+    Args:
+        items: What is read.
+        mode: Predictor of a run artifact.
+        given: The options that choose items.
 
     Raises:
         InputError: If the items cannot be read.
         click.UsageError: If the options cannot be combined.
     """
+    if items is not None and given.get("input") is not None:
+        raise click.UsageError(NAMED_TWICE)
+    found = _read(items or given.get("input"), mode, given)
+    return found.one_by_one() if given["unit"] == "item" else found
+
+
+def _read(source: str | None, mode: str | None, given: Mapping[str, Any]) -> "ItemTable":
+    queue, dimension, labels = given["queue"], given["dimension"], given["labels"]
     if queue is not None:
-        if source is not None or mode is not None or dimension is not None or labels is not None:
+        if any(each is not None for each in (source, mode, dimension, labels)):
             raise click.UsageError(
                 "--queue says what is read: leave out ITEMS, --mode, --dimension and --labels"
             )
         from trivium.labels.joining import items_of_queue
         from trivium.store.store import Store
 
-        return items_of_queue(Store(store, read_only=True), queue)
+        return items_of_queue(Store(given["store"], read_only=True), queue)
     if dimension is None:
         if source is None:
             raise click.UsageError("name a file of items, or a run with --dimension D")
@@ -171,14 +168,12 @@ def read_item_table(
         return read_items(source, mode=mode)
     if mode is not None:
         raise click.UsageError("--mode is for a run artifact, --dimension for a stored run: give one of them")
+    from trivium.labels.joining import labels_for
     from trivium.runs.run import Run
 
-    run = Run.load(source, store=store)
-    if labels is not None:
-        return run.items(dimension=dimension, labels=labels)
-    from trivium.labels.joining import labels_for
-
-    return run.items(dimension=dimension, labels=labels_for(run.store, run.record, dimension))
+    run = Run.load(source, store=given["store"])
+    joined = labels_for(run.store, run.record, dimension) if labels is None else labels
+    return run.items(dimension=dimension, labels=joined)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
 from trivium.cli.options import Choice, option, user_name
-from trivium.cli.output import print_answer
+from trivium.cli.output import print_answer, write_report
 from trivium.errors import InputError
 from trivium.keywords import taken
 
@@ -282,7 +282,6 @@ def export(
 
     `trivium trust … --labels FILE` and `trivium label import` read the file.
     """
-    from trivium.cli.trust_options import write_file
     from trivium.labels.files import LABEL_COLUMNS, label_rows
     from trivium.store.export.tables import WRITERS
 
@@ -293,7 +292,7 @@ def export(
         document = io.BytesIO()
         rows = label_rows(queues.store, run=which, dimension=dimension, queue=number)
         WRITERS[kind](rows, LABEL_COLUMNS, document)
-    write_file(output, document.getvalue())
+    write_report(output, document.getvalue())
 
 
 @options.command("trivium label import 20261121-09 labels.csv", name="import")
