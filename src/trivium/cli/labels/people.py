@@ -88,9 +88,9 @@ def _figures(found: "PeopleAgreement") -> "Iterator[str]":
         ends = None if exact.interval is None else (exact.interval.low, exact.interval.high)
         same = known_share(exact.value, ends)
         weighted = "undefined" if kappa.value is None else f"{kappa.value:.2f}"
-        yield f"  {first} and {second}: {same} of {pair.agreement.n:,}, quadratic κ {weighted}"
+        yield f"{first} and {second}: {same} of {pair.agreement.n:,}, quadratic κ {weighted}"
     if found.open:
-        yield f"{found.open:,} items wait for a decision: trivium label adjudicate {found.queue} PLACE VALUE"
+        yield f"{found.open:,} items wait: trivium label adjudicate {found.queue} PLACE VALUE"
 
 
 @options.command('trivium label adjudicate labels-1f2e3d4c 12 0.75 --note "quotes the law"')
