@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 import msgspec
 
@@ -288,34 +288,23 @@ def message(
     recorder.sink.message_sent(line, span)
 
 
-class RemoteParent(NamedTuple):
-    """The parent span of spans in another process, as it is sent to that process.
+class RemoteSpan:
+    """Stands for the parent span, which is open in another process.
 
-    Attributes:
+    Args:
         settings: The recording settings, with the folder of the files.
         trace_id: Id of the trace.
         span_id: Id of the span that was open.
         agent: The agent of that span.
     """
 
-    settings: Recording
-    trace_id: str
-    span_id: str
-    agent: str | None
-
-
-class RemoteSpan:
-    """Stands for the parent span, which is open in another process."""
-
     parent = None
     is_written = True
     number = 0
 
-    def __init__(self, parent: RemoteParent) -> None:
-        self.id = parent.span_id
-        self.trace_id = parent.trace_id
-        self.agent = parent.agent
-        self.recorder = TraceRecorder(_sink(parent.settings), parent.trace_id)
+    def __init__(self, settings: Recording, trace_id: str, span_id: str, agent: str | None) -> None:
+        self.id, self.trace_id, self.agent = span_id, trace_id, agent
+        self.recorder = TraceRecorder(_sink(settings), trace_id)
 
     def write(self) -> None:
         """Do nothing: its own process writes it."""
@@ -357,23 +346,25 @@ def carried(function: Callable[P, R]) -> Callable[P, R]:
     return CarriedFunction(function)
 
 
-def _remote_parent() -> RemoteParent | None:
-    """The current span as a parent for another process; None where nothing is recorded or open."""
+def _remote_parent() -> tuple[Recording, str, str, str | None] | None:
+    """The arguments of :class:`RemoteSpan` for the current span; None where nothing is recorded or open."""
     above = current_parent()
     recorder = recorder_for(above)
     if recorder is None or above is None:
         return None
     collecting = collector()
     settings = recorder.sink.recording if collecting is None else collecting.child_settings()
-    return RemoteParent(settings, recorder.trace_id, above.id, above.agent)
+    return settings, recorder.trace_id, above.id, above.agent
 
 
-def _in_another_process(function: Callable[P, R], parent: RemoteParent | None) -> Callable[P, R]:
+def _in_another_process(
+    function: Callable[P, R], parent: tuple[Recording, str, str, str | None] | None
+) -> Callable[P, R]:
     if parent is None:
         return function
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = CURRENT.set(RemoteSpan(parent))
+        token = CURRENT.set(RemoteSpan(*parent))
         try:
             return function(*args, **kwargs)
         finally:

@@ -18,6 +18,7 @@ from trivium.traces.recording.span import LiveSpan, NoSpan, ParentSpan
 from trivium.traces.trace import SpanKind
 
 ArgumentsOf = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
+Begin = Callable[[tuple[Any, ...], dict[str, Any]], LiveSpan | None]
 Running = Callable[[], AbstractContextManager[object]]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -159,28 +160,22 @@ def span(named: Any = None, /, **options: Unpack[SpanOptions]) -> Any:
 
 def _decorated(function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None) -> Any:
     arguments_of = arguments_by_name(function)
-    if inspect.isasyncgenfunction(function):
-        return async_generator(function, kind, name, agent, arguments_of)
-    if inspect.isgeneratorfunction(function):
-        return generator(function, kind, name, agent, arguments_of)
-    if inspect.iscoroutinefunction(function):
 
-        @functools.wraps(function)
-        async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            live = start_span(kind, name, agent)
-            if live is None:
-                return await function(*args, **kwargs)
-            live.record_input(arguments_of(args, kwargs))
-            return await _recorded_await(live, function(*args, **kwargs))
-
-        return coroutine
-
-    @functools.wraps(function)
-    def plain(*args: Any, **kwargs: Any) -> Any:
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> LiveSpan | None:
         live = start_span(kind, name, agent)
+        if live is not None:
+            live.record_input(arguments_of(args, kwargs))
+        return live
+
+    recorded = next((recorded for is_kind, recorded in _KINDS if is_kind(function)), _plain)
+    return functools.wraps(function)(recorded(function, begin))
+
+
+def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        live = begin(args, kwargs)
         if live is None:
             return function(*args, **kwargs)
-        live.record_input(arguments_of(args, kwargs))
         token = CURRENT.set(live)
         try:
             result = function(*args, **kwargs)
@@ -196,7 +191,44 @@ def _decorated(function: Callable[..., Any], kind: SpanKind, name: str, agent: s
         live.close()
         return result
 
-    return plain
+    return call
+
+
+def _coroutine(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        live = begin(args, kwargs)
+        work = function(*args, **kwargs)
+        return await (work if live is None else _recorded_await(live, work))
+
+    return call
+
+
+def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        live = begin(args, kwargs)
+        made = function(*args, **kwargs)
+        if live is None:
+            return (yield from made)
+        return (yield from passed_on(made, _whole_span(live), lambda: _running(live)))
+
+    return call
+
+
+def _async_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        live = begin(args, kwargs)
+        made: AsyncGenerator[Any, Any] = function(*args, **kwargs)
+        return made if live is None else _passed_on_async(made, _whole_span(live), lambda: _running(live))
+
+    return call
+
+
+_KINDS = (
+    (inspect.isasyncgenfunction, _async_generator),
+    (inspect.isgeneratorfunction, _generator),
+    (inspect.iscoroutinefunction, _coroutine),
+)
+"""What records the calls of functions that are not plain."""
 
 
 async def _recorded_await(live: LiveSpan, work: Awaitable[R]) -> R:
@@ -281,40 +313,6 @@ class YieldedItems:
 
 
 Begun = tuple[AsyncGenerator[Any, Any], AbstractContextManager[YieldedItems], Running]
-
-
-def generator(
-    function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, arguments_of: ArgumentsOf
-) -> Callable[..., Any]:
-    """Decorate a generator function: each generator is recorded as one span."""
-
-    @functools.wraps(function)
-    def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        live = start_span(kind, name, agent)
-        made = function(*args, **kwargs)
-        if live is None:
-            return (yield from made)
-        live.record_input(arguments_of(args, kwargs))
-        return (yield from passed_on(made, _whole_span(live), lambda: _running(live)))
-
-    return recorded
-
-
-def async_generator(
-    function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, arguments_of: ArgumentsOf
-) -> Callable[..., Any]:
-    """Decorate an asynchronous generator function, as :func:`generator` does."""
-
-    @functools.wraps(function)
-    def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        live = start_span(kind, name, agent)
-        made: AsyncGenerator[Any, Any] = function(*args, **kwargs)
-        if live is None:
-            return made
-        live.record_input(arguments_of(args, kwargs))
-        return _passed_on_async(made, _whole_span(live), lambda: _running(live))
-
-    return recorded
 
 
 def passed_on(

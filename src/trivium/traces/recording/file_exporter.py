@@ -4,8 +4,10 @@ import errno
 import logging
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from time import gmtime, monotonic, strftime
+from typing import Any
 
 import msgspec
 
@@ -101,12 +103,13 @@ class FileSink:
 
     Args:
         recording: The recording settings.
+        kind: Part of the names of the files.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, kind: str = "spans") -> None:
         self.recording = recording
         self.content = Content(recording.patterns) if recording.content else None
-        self._file = RotatingFile(recording, "spans")
+        self._file = RotatingFile(recording, kind)
 
     def started(self, span: LiveSpan) -> None:
         """Do nothing: a span is written when it, or a child of it, ends."""
@@ -120,15 +123,16 @@ class FileSink:
     def message_sent(self, message: RecordedLine, span: ParentSpan | None) -> None:
         """Write the message."""
         write_open_parents(span)
-        self._write(message)
+        self.append(lambda: message)
 
     def write(self, span: LiveSpan) -> None:
         """Write the span as it is."""
-        self._write(span.line())
+        self.append(span.line)
 
-    def _write(self, line: RecordedLine) -> None:
+    def append(self, make: Callable[[], Any]) -> None:
+        """Write what a function makes as one line of JSON; what it raises is logged."""
         try:
-            encoded = _ENCODE(line)
+            encoded = _ENCODE(make())
         except Exception as error:  # recording must not fail an agent
             log.warning("a span cannot be written: %s", error)
             return

@@ -13,7 +13,7 @@ from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import IS_REMOTE, RecordedSpan, recognised, tagged_value
 from trivium.traces.recording.collector import CURRENT, Collector, OtelHooks, collector
 from trivium.traces.recording.config import Recording, recording
-from trivium.traces.recording.file_exporter import RotatingFile
+from trivium.traces.recording.file_exporter import FileSink
 from trivium.traces.recording.span import Content, ParentSpan, new_number, write_open_parents
 from trivium.values import JsonObject
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, Span, TracerProvider
 
 log = logging.getLogger(__name__)
-
-_ENCODE = msgspec.json.Encoder().encode
 
 _CONTENT_WORDS = (
     "input",
@@ -102,9 +100,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.writes = False
-        self._settings: Recording | None = None
-        self._content: Content | None = None
-        self._file: RotatingFile | None = None
+        self._sink: FileSink | None = None
 
     def on_start(self, span: "Span", parent_context: "Context | None" = None) -> None:
         """A span was opened."""
@@ -165,15 +161,10 @@ class Listener:
         settings = otel_span.settings() if collecting is None else collecting.child_settings()
         if settings.folder is None:
             return
-        if self._settings is not settings or self._file is None:
-            self._settings, self._file = settings, RotatingFile(settings, "otlp")
-            self._content = Content(settings.patterns) if settings.content else None
-        try:
-            line = _ENCODE(request([otel_span], self._content))
-        except Exception as error:  # no reason to fail an agent
-            log.warning("a span cannot be written: %s", error)
-            return
-        self._file.write(line)
+        sink = self._sink
+        if sink is None or sink.recording is not settings:
+            sink = self._sink = FileSink(settings, "otlp")
+        sink.append(lambda: request([otel_span], sink.content))
 
 
 def _same_destination(own: ParentSpan, collecting: Collector | None) -> bool:
@@ -242,7 +233,7 @@ def recorded_spans(otel_spans: Sequence[OtelSpan], content: Content | None) -> l
     """Convert spans to recorded ones, through the same reader as files."""
     from trivium.traces.readers.otlp.json import spans_of_json
 
-    return spans_of_json(_ENCODE(request(otel_spans, content)), source="") if otel_spans else []
+    return spans_of_json(msgspec.json.encode(request(otel_spans, content)), source="") if otel_spans else []
 
 
 def request(spans: Iterable[OtelSpan], content: Content | None) -> JsonObject:
