@@ -29,7 +29,7 @@ from trivium.suites.suite import Suite
 from trivium.traces.normalize import normalise
 from trivium.traces.readers import read_one_file
 from trivium.traces.readers.json_input import documents_of, seconds, text
-from trivium.traces.trace import Message, Span, Trace, TraceProblem, start_time
+from trivium.traces.trace import Message, Span, Trace, TraceProblem, extent, start_time
 from trivium.values import JsonObject, dict_, dicts
 
 MESSAGE_TYPES = {
@@ -263,9 +263,7 @@ def read_attempts(path: Path, suite: Suite) -> NamedAttempts:
 def _attempt(case: str, folder: Path, limit: int) -> Attempt:
     trace = output = unreadable = failure = None
     try:
-        trace = (
-            read_run(folder) if (folder / TRACE_FILE).exists() else _claude_code_trace(folder / STREAM_FILE)
-        )
+        trace = read_run(folder)
     except TraceError as error:
         unreadable = str(error)
     try:
@@ -274,18 +272,6 @@ def _attempt(case: str, folder: Path, limit: int) -> Attempt:
         failure = f"the review cannot be read: {error}"
     attempt = Attempt(case=case, output=output, trace=trace, error=failure)
     return checked_attempt(attempt, limit=limit, trace_error=unreadable)
-
-
-def _claude_code_trace(path: Path) -> Trace:
-    """The trace of a run's one session.
-
-    Raises:
-        TraceError: If there is none, or several.
-    """
-    traces = read_one_file(path, "claude-code")[1]
-    if len(traces) != 1:
-        raise TraceError(str(path), f"expected one session, found {len(traces):,}")
-    return traces[0]
 
 
 def _review(path: Path) -> Any:
@@ -330,11 +316,14 @@ def read_run(folder: str | Path) -> Trace:
     Raises:
         TraceError: If it holds no trace, several, or one that cannot be read.
     """
-    path = path_of(folder) / TRACE_FILE
-    documents = documents_of(path)
-    if len(documents) != 1:
-        raise TraceError(str(path), f"expected one JSON object, found {len(documents):,}")
-    return read_traces(documents, str(path))[0]
+    path, stream = path_of(folder) / TRACE_FILE, path_of(folder) / STREAM_FILE
+    if stream.exists() and not path.exists():
+        path, traces = stream, read_one_file(stream, "claude-code")[1]
+    else:
+        traces = read_traces(documents_of(path), str(path))
+    if len(traces) != 1:
+        raise TraceError(str(path), f"expected one trace, found {len(traces):,}")
+    return traces[0]
 
 
 def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> Trace:
@@ -438,10 +427,8 @@ def _inferred_runs(
     actors |= dict.fromkeys(sender for sender in senders if sender not in receivers)
     runs = {}
     for actor in actors:
-        calls = [call for call in placed if call.parent is None and call.agent == actor]
-        starts = [call.start for call in calls if call.start is not None]
-        ends = [call.end for call in calls if call.end is not None]
-        start, end = (min(starts), max(ends)) if starts and ends else stated
+        start, end = extent(call for call in placed if call.parent is None and call.agent == actor)
+        start, end = stated if start is None or end is None else (start, end)
         runs[actor] = Span(id=f"run-{actor}", kind="agent", name=actor, agent=actor, start=start, end=end)
     return runs
 

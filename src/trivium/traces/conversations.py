@@ -6,7 +6,7 @@ Definition: docs/definitions/traces.md#conversations.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import msgspec
 
@@ -27,43 +27,36 @@ from trivium.values import JsonObject, text_or_json
 USER, AGENT = "user", "agent"
 
 
-class _Entry(NamedTuple):
-    """A trace in the temporary file; compared by the time of its start, those without one last."""
-
-    untimed: bool
-    start: float
-    position: int
-    offset: int
-    file: str
-    format: str
-
-
 def by_conversation(found: Iterable[LocatedTrace]) -> Iterator[LocatedTrace]:
     """Yield the traces of no conversation as they are, then each conversation as one trace.
 
     The traces are kept in a temporary file: those of one conversation are in memory together.
     """
-    entries: dict[str, list[_Entry]] = {}
+    places: dict[str, list[int]] = {}
     with TemporaryFile() as kept:
-        for position, located in enumerate(found):
+        for located in found:
             conversation = thread_of(located.trace)
             if conversation is None:
                 yield located
                 continue
-            start = start_of(located.trace)
-            entry = _Entry(start is None, start or 0.0, position, kept.tell(), located.file, located.format)
-            entries.setdefault(conversation, []).append(entry)
-            kept.write(json.dumps(msgspec.to_builtins(located.trace)).encode() + b"\n")
-        for conversation, turns in entries.items():
-            turns.sort()
-            first = min(turns, key=lambda entry: entry.position)
-            traces = [_read(kept, entry.offset) for entry in turns]
+            places.setdefault(conversation, []).append(kept.tell())
+            kept.write(json.dumps(msgspec.to_builtins(located)).encode() + b"\n")
+        for conversation, listed in places.items():
+            turns = [_read(kept, place) for place in listed]
+            first = turns[0]
+            traces = sorted((turn.trace for turn in turns), key=_when)
             yield LocatedTrace(joined(traces, conversation), first.file, first.format)
 
 
-def _read(kept: IO[bytes], offset: int) -> Trace:
-    kept.seek(offset)
-    return msgspec.convert(json.loads(kept.readline()), Trace)
+def _read(kept: IO[bytes], place: int) -> LocatedTrace:
+    kept.seek(place)
+    return msgspec.convert(json.loads(kept.readline()), LocatedTrace)
+
+
+def _when(trace: Trace) -> float:
+    """Sort key of traces: when they started; those that do not state it come last."""
+    start = start_of(trace)
+    return float("inf") if start is None else start
 
 
 def joined(traces: Sequence[Trace], conversation: str) -> Trace:

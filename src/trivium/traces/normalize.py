@@ -14,12 +14,14 @@ from trivium.traces.conversation import unread_parts, unread_problems
 from trivium.traces.trace import (
     ORPHAN,
     Message,
+    R,
     Span,
     Trace,
     TraceProblem,
     message_time,
     nested_messages,
     parents_first,
+    times_of,
 )
 
 SKEW_SECONDS = 1e-6
@@ -63,10 +65,11 @@ def normalise(
     all_problems = list(problems)
     timed = any(span.start is not None or span.end is not None for span in spans)
     delegated: list[tuple[str, Span]] = []
-    sound = _fast(spans, delegated, timed=timed)
+    sound = _with_agents(spans, range(len(spans)), delegated, timed=timed)
     if sound is None:
         delegated.clear()
-        sound = _fill_agents(_repair(spans, all_problems), delegated)
+        repaired = _repair(spans, all_problems)
+        sound = _with_agents(repaired, parents_first(repaired), delegated, timed=False) or ()
     outermost = Counter[str]()
     for span in sound:
         if span.parent is None:  # what was asked and what came back; requests repeat it
@@ -74,7 +77,7 @@ def normalise(
     all_problems += unread_problems(outermost)
     stated = tuple(messages)
     if any(message.time is not None and not isfinite(message.time) for message in stated):
-        stated = _finite_times(stated, all_problems)
+        stated = tuple([_finite(message, all_problems) for message in stated])
     from_nesting = nested_messages(delegated, timed=timed) if nested or not stated else ()
     if stated and nested == "unstated":
         pairs = {(message.sender, message.receiver) for message in stated}
@@ -99,16 +102,21 @@ def _merge_nested(stated: tuple[Message, ...], from_nesting: tuple[Message, ...]
     )
 
 
-def _fast(
-    spans: tuple[Span, ...], delegated: list[tuple[str, Span]], *, timed: bool
+def _with_agents(
+    spans: Sequence[Span], order: Iterable[int], delegated: list[tuple[str, Span]], *, timed: bool
 ) -> tuple[Span, ...] | None:
     """Fill in the agents of spans; None if any span may need repair.
 
-    Adds each agent span below another agent to ``delegated``, with the name of that agent.
+    Args:
+        spans: The spans.
+        order: Their indices, parents before children.
+        delegated: Receives each agent span below another agent, with the name of that agent.
+        timed: Whether their times may need repair.
     """
     known: dict[str, tuple[str | None, float]] = {}
     result = list(spans)
-    for index, span in enumerate(spans):
+    for index in order:
+        span = spans[index]
         caller: str | None = None
         floor = -_INF
         if span.parent is not None:
@@ -197,7 +205,7 @@ def _start_or_last(span: Span) -> float:
 
 
 def _repair_times(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
-    spans = [_finite_span(span, problems) for span in spans]
+    spans = [_finite(span, problems) for span in spans]
     timed = any(span.start is not None or span.end is not None for span in spans)
     if not timed:
         return spans
@@ -221,37 +229,15 @@ def _repair_times(spans: list[Span], problems: list[TraceProblem]) -> list[Span]
     return result
 
 
-def _finite_span(span: Span, problems: list[TraceProblem]) -> Span:
-    for field in ("start", "end"):
-        time = getattr(span, field)
+def _finite(record: R, problems: list[TraceProblem]) -> R:
+    """A span or a message without the times that are not finite."""
+    id_, whose = (record.id, "its {}") if isinstance(record, Span) else (None, _OF_MESSAGE)
+    for name, time in times_of(record).items():
         if time is not None and not isfinite(time):
-            problems.append(TraceProblem(kind="bad_time", span=span.id, what=f"its {field} is {time}"))
-            span = _replace(span, **{field: None})
-    return span
+            what = f"{whose.format(name, record)} is {time}"
+            problems.append(TraceProblem(kind="bad_time", span=id_, what=what))
+            record = _replace(record, **{name: None})
+    return record
 
 
-def _finite_times(messages: tuple[Message, ...], problems: list[TraceProblem]) -> tuple[Message, ...]:
-    result = []
-    for message in messages:
-        if message.time is not None and not isfinite(message.time):
-            what = f"the time of a message from {message.sender} to {message.receiver} is {message.time}"
-            problems.append(TraceProblem(kind="bad_time", what=what))
-            message = _replace(message, time=None)  # noqa: PLW2901
-        result.append(message)
-    return tuple(result)
-
-
-def _fill_agents(spans: list[Span], delegated: list[tuple[str, Span]]) -> tuple[Span, ...]:
-    result = list(spans)
-    callers: dict[str | None, str | None] = {None: None}
-    for index in parents_first(spans):
-        span = spans[index]
-        caller = callers[span.parent]
-        if span.kind == "agent":
-            if caller is not None:
-                delegated.append((caller, span))
-            caller = span.agent or span.name
-        elif span.agent is None and caller is not None:
-            result[index] = _replace(span, agent=caller)
-        callers[span.id] = caller
-    return tuple(result)
+_OF_MESSAGE = "the {0} of a message from {1.sender} to {1.receiver}"

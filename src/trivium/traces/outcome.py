@@ -1,13 +1,13 @@
 """Reads the properties of a whole trace: input, output, outcome, start, tags, case, tokens."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from trivium.traces.conversation import answer_in, question_in
-from trivium.traces.trace import ORPHAN, TURN, Span, SpanUsage, Trace, parents_first, texts_in
+from trivium.traces.readers.json_input import seconds
+from trivium.traces.trace import ORPHAN, TURN, Span, SpanUsage, Trace, extent, parents_first, texts_in
 from trivium.values import JsonObject, amount, count, sum_known
 
 CASE_KEYS = ("case", "case_id", "trivium.case")
@@ -152,11 +152,7 @@ def below_tools(spans: Sequence[Span]) -> list[bool]:
 def started(trace: Trace) -> float | None:
     """Unix time in seconds at which the trace began; None if it does not state one."""
     zero = clock_zero(trace)
-    return None if zero is None else zero + (_first_start(trace) or 0.0)
-
-
-def _first_start(trace: Trace) -> float | None:
-    return min((span.start for span in trace.spans if span.start is not None), default=None)
+    return None if zero is None else zero + (extent(trace.spans)[0] or 0.0)
 
 
 def clock_zero(trace: Trace) -> float | None:
@@ -164,16 +160,10 @@ def clock_zero(trace: Trace) -> float | None:
 
     It is 0 if its times are Unix times. A time of day without a zone is UTC, whatever that of this machine.
     """
-    if FIRST_MOMENT <= (_first_start(trace) or 0.0) < _LAST_MOMENT:
+    if FIRST_MOMENT <= (extent(trace.spans)[0] or 0.0) < _LAST_MOMENT:
         return 0.0
     stated = trace.metadata.get("started")
-    try:
-        moment = datetime.fromisoformat(stated) if isinstance(stated, str) else None
-    except ValueError:
-        return None
-    if moment is None:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return seconds(stated) if isinstance(stated, str) else None
 
 
 def tags_of(trace: Trace) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -261,9 +261,15 @@ class Trace(
     @cached_property
     def seconds(self) -> float | None:
         """Time from the first start to the last end, or None when the trace has no times."""
-        starts = [span.start for span in self.spans if span.start is not None]
-        ends = [span.end for span in self.spans if span.end is not None]
-        return max(0.0, max(ends) - min(starts)) if starts and ends else None
+        start, end = extent(self.spans)
+        return None if start is None or end is None else max(0.0, end - start)
+
+
+def extent(spans: Iterable[Span]) -> tuple[float | None, float | None]:
+    """First start and last end of spans; None where no span has one."""
+    times = [(span.start, span.end) for span in spans]
+    starts = [start for start, _ in times if start is not None]
+    return min(starts, default=None), max([end for _, end in times if end is not None], default=None)
 
 
 def texts_in(value: Any) -> tuple[str, ...]:
@@ -302,8 +308,15 @@ def _by_start(spans: list[Span]) -> tuple[Span, ...]:
     return tuple([spans[index] for index in order])
 
 
-def parents_first(spans: Sequence[Span]) -> list[int]:
-    """Indices of the spans, parents before children. Parents must form a forest; does not recurse."""
+class _Placed(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def parent(self) -> str | None: ...
+
+
+def parents_first(spans: Sequence[_Placed]) -> list[int]:
+    """Indices of the spans, parents before children as far as no cycle prevents it; does not recurse."""
     position = {span.id: index for index, span in enumerate(spans)}
     done = [False] * len(spans)
     order: list[int] = []
@@ -314,7 +327,7 @@ def parents_first(spans: Sequence[Span]) -> list[int]:
             done[index] = True
             trail.append(index)
             parent = spans[index].parent
-            index = None if parent is None else position[parent]
+            index = None if parent is None else position.get(parent)
         order.extend(reversed(trail))
     return order
 
@@ -385,10 +398,14 @@ def start_time(span: Span) -> float:
 
 def shifted(record: R, seconds: float) -> R:
     """A span or a message whose times are moved."""
-    names = ("start", "end") if isinstance(record, Span) else ("time",)
-    times = {name: getattr(record, name) for name in names}
-    moved = {name: time + seconds for name, time in times.items() if time is not None}
+    moved = {name: time + seconds for name, time in times_of(record).items() if time is not None}
     return msgspec.structs.replace(record, **moved)
+
+
+def times_of(record: "Span | Message") -> dict[str, float | None]:
+    """The times of a span or a message, by the name of their field."""
+    names = ("start", "end") if isinstance(record, Span) else ("time",)
+    return {name: getattr(record, name) for name in names}
 
 
 def canonical(value: Any) -> bytes:

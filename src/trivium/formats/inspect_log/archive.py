@@ -10,13 +10,13 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, NamedTuple, Self, cast
+from typing import IO, Any, NamedTuple, cast
 
 from trivium.errors import InputError, MissingExtra, Problem, TraceError
 from trivium.storage import open_file, path_of
-from trivium.traces.readers.json_input import documents_of, head_of, json_value
+from trivium.traces.readers.json_input import at, documents_of, first_item, head_of, json_value
 from trivium.values import JsonObject, dict_, list_, nonempty_text
 
 MAX_FILE_BYTES = 4 * 2**30
@@ -83,14 +83,6 @@ class Archive:
             raise TraceError(self._path, f"holds {len(infos):,} members; at most {MAX_MEMBERS:,} are read")
         # If a name occurs twice, the last one counts, as in every reader of zip files.
         self._members = {info.filename: info for info in infos}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""
@@ -198,7 +190,7 @@ class Log:
             for index, raw in enumerate(list_(items)):
                 yield self._sample(raw, f"samples[{index}]")
             return
-        with Archive(self.path) as archive:
+        with closing(Archive(self.path)) as archive:
             for name in archive.names():
                 if _SAMPLE.fullmatch(name):
                     raw = json_value(archive.read(name), name, str(self.path))
@@ -215,10 +207,9 @@ class Log:
         return Sample(str(id_), epoch, raw, where)
 
     def _archive_header(self) -> JsonObject:
-        with Archive(self.path) as archive:
-            names = set(archive.names())
+        with closing(Archive(self.path)) as archive:
             for name in _HEADERS:
-                if name in names:
+                if name in archive.names():
                     return dict_(json_value(archive.read(name), name, str(self.path)))
         raise TraceError(
             str(self.path), f"is not a log of Inspect AI: it holds none of {', '.join(_HEADERS)}"
@@ -234,12 +225,5 @@ class Log:
 
 def _headline(header: JsonObject) -> str | None:
     """The main score of the log: the one it names as headline, else the first."""
-    results = header.get("results")
-    if not isinstance(results, dict):
-        return None
-    named = results.get("headline")
-    if isinstance(named, dict) and (score := nonempty_text(named.get("score"))):
-        return score
-    scores = results.get("scores")
-    first = scores[0] if isinstance(scores, list) and scores else None
-    return nonempty_text(first.get("name")) if isinstance(first, dict) else None
+    first, named = first_item(at(header, "results", "scores")), at(header, "results", "headline", "score")
+    return nonempty_text(named) or nonempty_text(at(first, "name"))

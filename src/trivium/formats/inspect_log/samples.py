@@ -33,7 +33,8 @@ from trivium.suites.selection import cases_of
 from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.traces.outcome import total_usage
-from trivium.values import JsonObject, amount, dict_, dicts, nonempty_text
+from trivium.traces.readers.json_input import at
+from trivium.values import JsonObject, amount, dict_, dicts, list_, nonempty_text
 
 PREFIX = "inspect."
 """Prefix that makes a metric's name from a scorer's."""
@@ -79,7 +80,8 @@ def scores_of(raw: JsonObject) -> list[RecordedScore]:
 def _parts(scorer: str, score: JsonObject) -> Iterator[RecordedScore]:
     value = score.get("value")
     history = dicts(score.get("history"))
-    authors = tuple(author for edit in history if (author := _author(edit)))
+    stated = (nonempty_text(at(edit, "provenance", "author")) for edit in history)
+    authors = tuple(author for author in stated if author)
     first = history[0].get("value") if history and authors else None
     keyed = value.items() if isinstance(value, dict) else [("", value)]
     for key, part in keyed:
@@ -120,11 +122,6 @@ def as_number(value: Any) -> float | None:
     return None
 
 
-def _author(edit: JsonObject) -> str | None:
-    provenance = edit.get("provenance")
-    return nonempty_text(provenance.get("author")) if isinstance(provenance, dict) else None
-
-
 TRACE_METRICS = ("tool_success", "task_balance", "time")
 """Metrics that fit any attempt with tool calls."""
 
@@ -139,7 +136,7 @@ def read_suite(path: Path) -> SourceCases:
         log = Log(path)
         raw: dict[str, JsonObject] = {}
         names: dict[str, None] = {}
-        lowest: dict[str, float] = {}
+        valued: dict[str, None] = {}
         repeats, acted = 1, False
         for sample in log.samples():
             raw.setdefault(sample.id, _case(sample.id, sample.raw))
@@ -148,7 +145,7 @@ def read_suite(path: Path) -> SourceCases:
             for score in scores_of(sample.raw):
                 names[score.name] = None
                 if score.value is not None:
-                    lowest[score.name] = min(score.value, lowest.get(score.name, 1.0))
+                    valued[score.name] = None
     except TraceError as error:
         raise SuiteError(error.source, error.problems) from error
     if not raw:
@@ -156,7 +153,7 @@ def read_suite(path: Path) -> SourceCases:
     cases, problems = cases_of((f"sample {id_}", case) for id_, case in raw.items())
     raise_problems(problems, str(path))
     settings: JsonObject = {"metrics": [*names, *(TRACE_METRICS if acted else ())], "repeats": repeats}
-    headline = _headline(log, list(lowest))
+    headline = _headline(log, list(valued))
     if headline is not None:
         settings["success"] = {"metric": headline, "at_least": 1.0}
         settings["metrics"].insert(len(names), "success")
@@ -227,7 +224,7 @@ def kept(raw: JsonObject, case: Case, attempt: Attempt) -> JsonObject:
 
 
 def _kept(raw: JsonObject) -> JsonObject:
-    return dict_(dict_(raw.get("store")).get("trivium"))
+    return dict_(at(raw, "store", "trivium"))
 
 
 def _digest(value: object) -> str:
@@ -268,11 +265,9 @@ def _metadata(raw: JsonObject) -> JsonObject:
     for score in scores_of(raw):
         fields = {key: value for key, value in score._asdict().items() if value not in (None, (), "")}
         metadata["scores"][fields.pop("name")] = msgspec.to_builtins(fields)
-    halted = raw.get("limit")
-    if isinstance(halted, dict):
-        metadata["limit"] = halted.get("type")
-    retried = raw.get("error_retries")
-    if isinstance(retried, list) and retried:
+    if isinstance(raw.get("limit"), dict):
+        metadata["limit"] = raw["limit"].get("type")
+    if retried := list_(raw.get("error_retries")):
         metadata["retries"] = len(retried)
     return metadata
 
@@ -280,8 +275,7 @@ def _metadata(raw: JsonObject) -> JsonObject:
 def _message(error: Any) -> str | None:
     if not isinstance(error, dict):
         return None
-    message = error.get("message")
-    return message if isinstance(message, str) and message else "the sample ended in an error"
+    return nonempty_text(error.get("message")) or "the sample ended in an error"
 
 
 def _usage(by_model: Any) -> Usage | None:

@@ -18,7 +18,7 @@ from trivium.traces.conversation import texts_of, unread_parts, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.chat import trace_of_chat
 from trivium.traces.readers.json_input import read_usage, seconds, text
-from trivium.traces.trace import Span, SpanUsage, Trace, nearest
+from trivium.traces.trace import Span, SpanUsage, Trace, extent, nearest
 from trivium.values import JsonObject, amount, dict_, dicts
 
 HANDOFF = "transfer_to_"
@@ -183,7 +183,8 @@ class _Builder:
         root = None
         if not agents or any(run_of(call.parent) is None for call in calls):
             root = "root"
-            rows.append(_run_around(root, calls))
+            start, end = extent(calls)
+            rows.append(Span(id=root, kind="agent", name=_ROOT, agent=_ROOT, start=start, end=end))
         for id_, run in self._runs.items():
             if id_ in agents:
                 end = self._ends.get(id_)
@@ -196,14 +197,6 @@ class _Builder:
         """A function that finds the nearest of some nodes at or above a node."""
         known: dict[str, str | None] = {node: node for node in nodes}
         return lambda node: nearest(node, self._parents, known, None)
-
-
-def _run_around(id_: str, calls: list[Span]) -> Span:
-    """A run around calls without one, from their first start to their last end."""
-    starts = [call.start for call in calls if call.start is not None]
-    ends = [call.end for call in calls if call.end is not None]
-    start, end = min(starts, default=None), max(ends, default=None)
-    return Span(id=id_, kind="agent", name=_ROOT, agent=_ROOT, start=start, end=end)
 
 
 def usage_of(usage: Any) -> SpanUsage | None:

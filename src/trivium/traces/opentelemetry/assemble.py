@@ -47,6 +47,7 @@ from trivium.traces.trace import (
     TraceProblem,
     message_time,
     nearest,
+    parents_first,
     shifted,
     start_time,
 )
@@ -208,23 +209,7 @@ def _by_start(spans: list[RecordedSpan]) -> list[RecordedSpan]:
     ordered = sorted(spans, key=_when)
     if len(set(map(_when, ordered))) == len(ordered):
         return ordered
-    same: dict[int, dict[str, RecordedSpan]] = {}
-    for span in ordered:
-        same.setdefault(_when(span), {})[span.id] = span
-    depths: dict[str, int] = {}
-    for span in ordered:
-        together, at = same[_when(span)], span
-        trail: list[str] = []
-        while at.id not in depths:
-            depths[at.id] = 0  # a cycle ends here
-            trail.append(at.id)
-            above = together.get(at.parent or "")
-            if above is None:
-                break
-            at = above
-        deepest = depths[at.id] if trail and at.id != trail[-1] else -1
-        depths |= {id_: deepest + level for level, id_ in enumerate(reversed(trail), start=1)}
-    return sorted(ordered, key=lambda span: (_when(span), depths[span.id]))
+    return sorted([spans[index] for index in parents_first(spans)], key=_when)
 
 
 def _when(span: RecordedSpan) -> int:

@@ -1,8 +1,10 @@
 """Computes busy time, concurrency, the critical path and time shares of a trace."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from operator import add
 
 import msgspec
 
@@ -23,51 +25,35 @@ class BusyTimes:
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.spans = spans = trace.spans
+        spans = trace.spans
         position = {span.id: index for index, span in enumerate(spans)}
-        self.reach: list[Interval | None] = [_known(span.start, span.end) for span in spans]
-        self.below: list[list[int]] = [[] for _ in spans]
-        self.roots: list[int] = []
+        known = ((index, _known(span.start, span.end)) for index, span in enumerate(spans))
+        self.reach: dict[int, Interval] = {index: reach for index, reach in known if reach is not None}
+        self.below: dict[int | None, list[int]] = defaultdict(list)  # None: the roots
         for index in reversed(parents_first(spans)):
-            reach, parent = self.reach[index], spans[index].parent
-            if reach is None:
+            if (reach := self.reach.get(index)) is None:
                 continue
-            if parent is None:
-                self.roots.append(index)
-                continue
-            above = position[parent]
+            parent = spans[index].parent
+            above = None if parent is None else position[parent]
             self.below[above].append(index)
-            around = self.reach[above]
-            self.reach[above] = (
-                reach if around is None else (min(around[0], reach[0]), max(around[1], reach[1]))
-            )
+            if above is not None:
+                start, end = self.reach.get(above, reach)
+                self.reach[above] = min(start, reach[0]), max(end, reach[1])
 
     @property
     def whole(self) -> Interval | None:
         """From the first start to the last end, or None without times."""
-        reaches = [self.reach_of(root) for root in self.roots]
+        reaches = [self.reach[root] for root in self.below[None]]
         return (min(start for start, _ in reaches), max(end for _, end in reaches)) if reaches else None
-
-    def reach_of(self, index: int) -> Interval:
-        """The reach of a span, which must have one."""
-        reach = self.reach[index]
-        if reach is None:
-            raise ValueError(f"span {self.spans[index].id} has no time")
-        return reach
 
     def own(self) -> list[tuple[float, float, int]]:
         """Start, end and span index of every non-empty interval in which a span is at work itself."""
         stretches = []
-        for index, reach in enumerate(self.reach):
-            if reach is None:
-                continue
-            at, last = reach
-            if self.below[index]:
-                for start, end in sorted([self.reach_of(child) for child in self.below[index]]):
-                    if start > at:
-                        stretches.append((at, start, index))
-                    at = max(at, end)
+        for index, (at, last) in sorted(self.reach.items()):
+            for start, end in sorted([self.reach[child] for child in self.below[index]]):
+                if start > at:
+                    stretches.append((at, start, index))
+                at = max(at, end)  # noqa: PLW2901
             if last > at:
                 stretches.append((at, last, index))
         return stretches
@@ -134,22 +120,15 @@ class Concurrency:
             self._shared[after] = shared
 
     @cached_property
-    def seconds(self) -> dict[int, float]:
-        """Seconds at work by span index; k spans at work at once get 1/k of the time each.
+    def seconds(self) -> dict[int, tuple[float, float]]:
+        """Seconds at work by span index: k spans at work at once get 1/k of the time each; then undivided.
 
-        They add up to ``busy``.
+        The first ones add up to ``busy``, the others to ``work``.
         """
-        seconds_of: dict[int, float] = {}
+        seconds_of: dict[int, tuple[float, float]] = {}
         for start, end, index in self._intervals:
-            seconds_of[index] = seconds_of.get(index, 0.0) + self._shared[end] - self._shared[start]
-        return seconds_of
-
-    @cached_property
-    def undivided_seconds(self) -> dict[int, float]:
-        """Seconds at work by span index, not divided among spans at work at once."""
-        seconds_of: dict[int, float] = {}
-        for start, end, index in self._intervals:
-            seconds_of[index] = seconds_of.get(index, 0.0) + end - start
+            divided, whole = seconds_of.get(index, (0.0, 0.0))
+            seconds_of[index] = divided + self._shared[end] - self._shared[start], whole + end - start
         return seconds_of
 
     @cached_property
@@ -197,12 +176,10 @@ class _Frame:
 
     __slots__ = ("begin", "candidates", "leaf", "overlapping", "span", "until")
 
-    def __init__(
-        self, span: int | None, begin: float, until: float, children: list[int], work: BusyTimes
-    ) -> None:
+    def __init__(self, span: int | None, begin: float, until: float, work: BusyTimes) -> None:
         self.span, self.begin, self.until = span, begin, until
-        self.leaf = not children
-        self.candidates = sorted(children, key=lambda child: (*work.reach_of(child)[::-1], child))
+        self.candidates = sorted(work.below[span], key=lambda child: (*work.reach[child][::-1], child))
+        self.leaf = not self.candidates
         self.overlapping: list[int] = []
 
 
@@ -220,7 +197,7 @@ def critical_path(work: BusyTimes) -> tuple[PathSegment, ...]:
     if whole is None:
         return ()
     back: list[PathSegment] = []
-    stack = [_Frame(None, *whole, work.roots, work)]
+    stack = [_Frame(None, *whole, work)]
     while stack:
         frame = stack[-1]
         child = _next(frame, work)
@@ -229,10 +206,10 @@ def critical_path(work: BusyTimes) -> tuple[PathSegment, ...]:
                 back.append(PathSegment(span=frame.span, start=frame.begin, end=frame.until))
             stack.pop()
             continue
-        start, end = work.reach_of(child)
+        start, end = work.reach[child]
         if end < frame.until:
             back.append(PathSegment(span=frame.span, start=end, end=frame.until))
-        stack.append(_Frame(child, start, min(end, frame.until), work.below[child], work))
+        stack.append(_Frame(child, start, min(end, frame.until), work))
         frame.until = start
     return tuple(reversed(back))
 
@@ -240,12 +217,12 @@ def critical_path(work: BusyTimes) -> tuple[PathSegment, ...]:
 def _next(frame: _Frame, work: BusyTimes) -> int | None:
     while frame.candidates:
         child = frame.candidates.pop()
-        if work.reach_of(child)[1] <= frame.until:
+        if work.reach[child][1] <= frame.until:
             return child
         frame.overlapping.append(child)
-    running = [child for child in frame.overlapping if work.reach_of(child)[0] < frame.until]
+    running = [child for child in frame.overlapping if work.reach[child][0] < frame.until]
     frame.overlapping = []
-    return min(running, key=lambda child: (work.reach_of(child)[0], child), default=None)
+    return min(running, key=lambda child: (work.reach[child][0], child), default=None)
 
 
 class TimeShare(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,14 +274,11 @@ def time_shares(
         if stretch.span is not None:
             critical[stretch.span] = critical.get(stretch.span, 0.0) + stretch.end - stretch.start
     sums_by_owner: dict[str | None, list[float]] = {}
-    for index, seconds in concurrency.seconds.items():
-        if kind is not None and spans[index].kind != kind:
-            continue
-        sums = sums_by_owner.setdefault(owner(spans[index]), [0, 0.0, 0.0, 0.0])
-        sums[0] += 1
-        sums[1] += seconds
-        sums[2] += concurrency.undivided_seconds[index]
-        sums[3] += critical.get(index, 0.0)
+    for index, (seconds, undivided) in concurrency.seconds.items():
+        if kind is None or spans[index].kind == kind:
+            sums = sums_by_owner.setdefault(owner(spans[index]), [0, 0.0, 0.0, 0.0])
+            further = (1, seconds, undivided, critical.get(index, 0.0))
+            sums[:] = map(add, sums, further)
     return shares_of(sums_by_owner, whole)
 
 

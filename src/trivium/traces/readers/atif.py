@@ -7,7 +7,6 @@ its steps are those that were written.
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
@@ -15,11 +14,11 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, TraceError
-from trivium.traces.conversation import texts_of, unread_kinds, unread_problems
 from trivium.traces.native import native_trace
 from trivium.traces.normalize import normalise
+from trivium.traces.readers.chat import SpansOfMessages
 from trivium.traces.readers.json_input import at, dollars, first_item, flat, moment, read_usage, text
-from trivium.traces.trace import INCOMPLETE, Span, Trace, TraceProblem, canonical
+from trivium.traces.trace import INCOMPLETE, Span, SpanUsage, Trace, canonical
 from trivium.values import JsonObject, count, dict_, dicts
 
 STEP, OBSERVATION = "step", "observation"
@@ -73,23 +72,23 @@ def _trace(document: Any, source: str, where: str) -> Trace:
     return normalise(
         reader.spans,
         trace_id=text(document, "trajectory_id", "session_id") or "",
-        problems=[*reader.problems, *unread_problems(reader.unread)],
+        problems=reader.problems,
         metadata=_metadata(document, reader.moments) | case,
     )
 
 
 def _metadata(document: JsonObject, moments: list[tuple[float, str]]) -> JsonObject:
     final, agent = dict_(document.get("final_metrics")), dict_(document.get("agent"))
-    usage = {
-        "input_tokens": count(final.get("total_prompt_tokens")),
-        "output_tokens": count(final.get("total_completion_tokens")),
-        "cost_usd": dollars(final.get("total_cost_usd")),
-    }
+    usage = SpanUsage(
+        input_tokens=count(final.get("total_prompt_tokens")),
+        output_tokens=count(final.get("total_completion_tokens")),
+        cost_usd=dollars(final.get("total_cost_usd")),
+    )
     stated: JsonObject = {
         "conversation_id": text(document, "session_id"),
         "started": min(moments)[1] if moments else None,
         "seconds": max(moments)[0] - min(moments)[0] if len(moments) > 1 else None,
-        "usage": {key: value for key, value in usage.items() if value is not None} or None,
+        "usage": msgspec.to_builtins(usage) or None,
         "agent_version": text(agent, "version"),
         "notes": text(document, "notes"),
         "extra": {key: value for key, value in dict_(document.get("extra")).items() if key != "trivium"}
@@ -98,13 +97,11 @@ def _metadata(document: JsonObject, moments: list[tuple[float, str]]) -> JsonObj
     return {key: value for key, value in stated.items() if value is not None}
 
 
-class _Reader:
+class _Reader(SpansOfMessages):
     """The spans of a trajectory and of those of its subagents."""
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []
-        self.problems: list[TraceProblem] = []
-        self.unread: Counter[str] = Counter()
+        super().__init__()
         self.moments: list[tuple[float, str]] = []
         self._callers: dict[str, str] = {}  # id of a subagent's trajectory: the span that refers to it
 
@@ -117,6 +114,7 @@ class _Reader:
             for each in reversed(dicts(trajectory.get("subagent_trajectories"))):
                 number += 1
                 waiting.append((each, f"{number}-", run))
+        self.finish("it has no result")
 
     def _agent(self, trajectory: JsonObject, prefix: str, above: str) -> None:
         agent = dict_(trajectory.get("agent"))
@@ -139,7 +137,7 @@ class _Reader:
         span = Span(id=run, kind="agent", name=name, parent=above or None, input=asked or None, output=answer)
         self.spans.insert(place, span)
         if continued := text(trajectory, "continued_trajectory_ref"):
-            self._missing(run, f"it continues in {continued[:200]}, which is not read")
+            self.problem(INCOMPLETE, f"it continues in {continued[:200]}, which is not read", run)
 
     def _step(self, step: JsonObject, id_: str, run: str, model: str, said: str | None) -> None:
         metrics = dict_(step.get("metrics"))
@@ -179,7 +177,7 @@ class _Reader:
         failed = any(dict_(each.get("extra")).get(key) is True for each in results for key in _FAILED)
         output = "\n".join(texts) if texts else None
         if not results:
-            self.problems.append(TraceProblem(kind="unfinished", span=span, what="it has no result"))
+            self.problem("unfinished", "it has no result", span)
         self.spans.append(
             Span(
                 id=span,
@@ -201,13 +199,9 @@ class _Reader:
             if id_ is not None:
                 self._callers.setdefault(id_, span)
             elif path := text(reference, "trajectory_path"):
-                self._missing(span, f"the trajectory of a subagent is in {path[:200]}, which is not read")
-
-    def _missing(self, span: str, what: str) -> None:
-        self.problems.append(TraceProblem(kind=INCOMPLETE, span=span, what=what))
+                what = f"the trajectory of a subagent is in {path[:200]}, which is not read"
+                self.problem(INCOMPLETE, what, span)
 
     def _text(self, content: Any) -> str | None:
-        """The text of a message; its other parts are counted."""
-        self.unread.update(unread_kinds(content))
-        joined = texts_of(content)
+        joined = self.text(content)
         return joined if isinstance(joined, str) else None

@@ -60,8 +60,9 @@ def trace_of_chat(messages: list[Any], trace_id: str) -> Trace:
             builder.add(position, turn)
         else:
             builder.problem(INCOMPLETE, f"message {position} is not an object; it was left out")
+    builder.finish("it has no result")
     return normalise(
-        [Span(id="run", kind="agent", name=AGENT), *builder.spans()],
+        [Span(id="run", kind="agent", name=AGENT), *builder.spans],
         builder.messages,
         trace_id=trace_id,
         problems=builder.problems,
@@ -69,35 +70,68 @@ def trace_of_chat(messages: list[Any], trace_id: str) -> Trace:
     )
 
 
-class _Builder:
-    """Builds the spans and messages of one chat; pairs results with calls by order, never by id alone.
+class SpansOfMessages:
+    """Spans and problems of messages that are read in order; pairs results with calls, not by id alone.
 
     Call ids repeat within a chat. A result therefore belongs to the latest earlier call with its id that has
-    no result yet or, without such a call, to the latest call that has none.
+    no result yet.
     """
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.spans: list[Span] = []
         self.problems: list[TraceProblem] = []
-        self._spans: list[Span] = []
         self._open: list[tuple[str, int]] = []  # id of the call, place of its span
         self._unread: Counter[str] = Counter()
-        self._turn, self._speaker = 0, ""
 
     def problem(self, kind: str, what: str, span: str | None = None) -> None:
+        """Add a problem."""
         self.problems.append(TraceProblem(kind=kind, span=span, what=what))
 
-    def spans(self) -> list[Span]:
-        """The spans; a call without a result has ``ok=None``."""
-        for _, position in self._open:
-            span = self._spans[position]
-            self.problem("unfinished", "it has no result", span.id)
-            self._spans[position] = msgspec.structs.replace(span, ok=None)
+    def text(self, content: Any) -> Any:
+        """The text of a message; its other parts are counted."""
+        self._unread.update(unread_kinds(content))
+        return texts_of(content)
+
+    def call(self, id_: str, span: Span) -> None:
+        """Add the span of a call, which waits for its result."""
+        self._open.append((id_, len(self.spans)))
+        self.spans.append(span)
+
+    def called(self, id_: str, *, or_latest: bool = False) -> int | None:
+        """Place of the span of the call that a result answers; None if no call waits for it.
+
+        Args:
+            id_: The id that the result states.
+            or_latest: Whether without such a call the latest one counts that has no result.
+        """
+        same = [index for index, (call, _) in enumerate(self._open) if call == id_]
+        if not same and not (or_latest and self._open):
+            return None
+        return self._open.pop(same[-1] if same else -1)[1]
+
+    def finish(self, unanswered: str) -> None:
+        """Let calls without a result neither have succeeded nor failed, and list parts that are not read.
+
+        Args:
+            unanswered: Says of such a call what it lacks; of one with a start, normalisation says it.
+        """
+        for _, place in self._open:
+            span = self.spans[place] = msgspec.structs.replace(self.spans[place], ok=None)
+            if span.start is None:
+                self.problem("unfinished", unanswered, span.id)
         self.problems += unread_problems(self._unread)
-        return self._spans
+
+
+class _Builder(SpansOfMessages):
+    """Builds the spans and messages of one chat; a result with an unknown id answers the latest call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[Message] = []
+        self._turn, self._speaker = 0, ""
 
     def add(self, position: int, turn: JsonObject) -> None:
-        role, content = text(turn, "role"), self._text(turn.get("content"))
+        role, content = text(turn, "role"), self.text(turn.get("content"))
         stated = turn.get("turn")
         if isinstance(stated, int):
             self._turn = stated
@@ -110,7 +144,7 @@ class _Builder:
             if text(turn, "source") in {None, "generate"}:  # in Inspect's logs, other turns are no model's
                 model = text(turn, "model") or "assistant"
                 span = Span(id=f"llm-{position}", kind="llm", name=model, parent="run", output=content)
-                self._spans.append(span)
+                self.spans.append(span)
             if content:
                 self.messages.append(
                     Message(sender=AGENT, receiver=USER, type="result_delivery", content=content)
@@ -122,34 +156,24 @@ class _Builder:
         elif role not in _ROLES:
             self.problem(INCOMPLETE, f"message {position} has no known role; it was left out")
 
-    def _text(self, content: Any) -> Any:
-        """The text of a message; its other parts are counted."""
-        self._unread.update(unread_kinds(content))
-        return texts_of(content)
-
     def _call(self, position: int, number: int, call: JsonObject) -> None:
         function = dict_(call.get("function")) or {**call, "name": call.get("function")}
         arguments = function.get("arguments")
-        self._open.append((str(call.get("id", "")), len(self._spans)))
-        self._spans.append(
-            Span(
-                id=f"tool-{position}-{number}",
-                kind="tool",
-                name=text(function, "name") or "",
-                parent="run",
-                input=json_or_text(arguments) if isinstance(arguments, str) else arguments,
-                attributes={"turn": self._turn},
-            )
+        span = Span(
+            id=f"tool-{position}-{number}",
+            kind="tool",
+            name=text(function, "name") or "",
+            parent="run",
+            input=json_or_text(arguments) if isinstance(arguments, str) else arguments,
+            attributes={"turn": self._turn},
         )
+        self.call(str(call.get("id", "")), span)
 
     def _result(self, position: int, turn: JsonObject, content: Any) -> None:
-        if not self._open:
-            self.problem(
-                "orphan_result", f"message {position} is a result without a call before it; it was left out"
-            )
+        at = self.called(str(turn.get("tool_call_id", "")), or_latest=True)
+        if at is None:
+            what = f"message {position} is a result without a call before it; it was left out"
+            self.problem("orphan_result", what)
             return
-        call_id = str(turn.get("tool_call_id", ""))
-        same = [index for index, (open_id, _) in enumerate(self._open) if open_id == call_id]
-        _, at = self._open.pop(same[-1] if same else -1)
         failed = bool(turn.get("error")) or (isinstance(content, str) and content.startswith("Error"))
-        self._spans[at] = msgspec.structs.replace(self._spans[at], output=content, ok=not failed)
+        self.spans[at] = msgspec.structs.replace(self.spans[at], output=content, ok=not failed)

@@ -9,7 +9,6 @@ the lead's span and to ``metadata``.
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from trivium.traces.conversation import unread_kinds, unread_problems
 from trivium.traces.normalize import normalise
 from trivium.traces.outcome import total_usage
 from trivium.traces.readers.json_input import (
+    at,
     content_of,
     first_item,
     flat,
@@ -229,37 +229,29 @@ IN_BACKGROUND = frozenset({"teammate_spawned", "async_launched", "remote_launche
 """Statuses of the results of calls whose agent keeps working in the background."""
 
 
-@dataclass(kw_only=True)
-class Run:
-    """One agent's run while its events are collected."""
+class _Run(msgspec.Struct, kw_only=True):
+    """One agent's run while its events are collected: the fields of its span, below the call that started it.
+
+    Attributes:
+        has_started: Whether any event shows that it started.
+    """
 
     id: str
     name: str
-    call: str | None = None
+    parent: str | None = None
     input: Any = None
     output: Any = None
     ok: bool | None = None
     start: float | None = None
     end: float | None = None
-    attributes: JsonObject | None = None
+    attributes: JsonObject = {}
     has_started: bool = False
-    """Whether any event shows that it started."""
 
     def span(self) -> Span:
-        """The run as a span below the call that started it."""
-        return Span(
-            id=self.id,
-            kind="agent",
-            name=self.name,
-            agent=self.name,
-            parent=self.call,
-            start=self.start,
-            end=self.end,
-            ok=self.ok,
-            input=self.input,
-            output=self.output,
-            attributes=self.attributes or {},
-        )
+        """The run as a span."""
+        fields = msgspec.structs.asdict(self)
+        del fields["has_started"]
+        return Span(kind="agent", agent=self.name, **fields)
 
 
 class SessionAgents:
@@ -275,11 +267,13 @@ class SessionAgents:
         turns = [event for event in events if event.get("type") in {"user", "assistant"}]
         # In a transcript of one sub-agent only, its run is the root.
         alone = bool(turns) and len(chains) == 1 and all(event.get("isSidechain") is True for event in turns)
-        self._own = next(iter(chains)) if alone else None
         self._alone = alone
-        name = next((text(event, "agentName", "agentType") for event in turns), None) if alone else None
-        self.lead = Run(id=LEAD, name=name or (f"agent-{self._own}" if self._own else LEAD), has_started=True)
-        self.runs: dict[str, Run] = {LEAD: self.lead}
+        self.lead = _Run(id=LEAD, name=LEAD, has_started=True)
+        if alone:
+            own = next(iter(chains))
+            named = text(turns[0], "agentName", "agentType")
+            self.lead.name = named or (f"agent-{own}" if own else LEAD)
+        self.runs: dict[str, _Run] = {LEAD: self.lead}
         self._by_agent: dict[str, str] = {}
         self._prompts: dict[str, deque[str]] = {}
         self._by_uuid: dict[str, str] = {}
@@ -313,11 +307,11 @@ class SessionAgents:
         given = dict_(use.input)
         name = text(given, "name", "subagent_type", "agent_type") or "agent"
         prompt = given.get("prompt")
-        self.runs.setdefault(use.id, Run(id=f"agent:{use.id}", name=name, call=use.id, input=prompt))
+        self.runs.setdefault(use.id, _Run(id=f"agent:{use.id}", name=name, parent=use.id, input=prompt))
         if isinstance(prompt, str):
             self._prompts.setdefault(prompt.strip(), deque()).append(use.id)
 
-    def run_of(self, event: JsonObject) -> Run:
+    def run_of(self, event: JsonObject) -> _Run:
         """The run of an event; a run without a call is created, with a missing parent."""
         key = self._key(event)
         uuid = text(event, "uuid")
@@ -325,15 +319,15 @@ class SessionAgents:
             self._by_uuid[uuid] = key
         run = self.runs.get(key)
         if run is None:
-            run = self.runs[key] = Run(id=f"agent:{key}", name=f"agent-{key}", call=key)
+            run = self.runs[key] = _Run(id=f"agent:{key}", name=f"agent-{key}", parent=key)
         run.has_started = True
         return run
 
-    def run_named(self, agent: str) -> Run | None:
+    def run_named(self, agent: str) -> _Run | None:
         """The run with the given agent id or call id, or None."""
         return self.runs.get(self._by_agent.get(agent, agent))
 
-    def sub_agents(self) -> Iterable[Run]:
+    def sub_agents(self) -> Iterable[_Run]:
         """The runs that calls started; those that never began are left out."""
         return [run for run in self.runs.values() if run is not self.lead and run.has_started]
 
@@ -378,7 +372,7 @@ _MADE = re.compile(r"\s*<(?:command|local-command|bash|teammate|task|system)-")
 class _Turn:
     """One turn of a model, split over events."""
 
-    def __init__(self, id: str, model: str, run: Run, start: float | None) -> None:  # noqa: A002
+    def __init__(self, id: str, model: str, run: _Run, start: float | None) -> None:  # noqa: A002
         self.id, self.model, self.run = id, model, run
         self.start, self.end = start, start
         self.texts: list[str] = []
@@ -437,7 +431,7 @@ class _Builder:
         self._problems = list(session.problems)
         self._agents = SessionAgents(session.events)
         self._said: list[Message] = []
-        self._callers: dict[str, Run] = {}
+        self._callers: dict[str, _Run] = {}
         self._results: dict[str, deque[ToolResult]] = {}
         for event in session.events:
             if event.get("type") in {"user", "assistant"}:
@@ -501,7 +495,7 @@ class _Builder:
                 self._add(lead, USER, "result_delivery", last.end, last.output)
         return numbered
 
-    def _update_times(self, event: JsonObject, run: Run) -> None:
+    def _update_times(self, event: JsonObject, run: _Run) -> None:
         time = time_of(event)
         if time is None:
             return
@@ -510,7 +504,7 @@ class _Builder:
         if run is self._agents.lead:
             run.end = time if run.end is None else max(run.end, time)
 
-    def _assistant(self, event: JsonObject, run: Run) -> None:
+    def _assistant(self, event: JsonObject, run: _Run) -> None:
         message = dict_(event.get("message"))
         model = text(message, "model") or "assistant"
         if model != _SYNTHETIC or event.get("isApiErrorMessage") is True:
@@ -524,7 +518,7 @@ class _Builder:
         for use in tool_uses(event):
             self._call(use, run, time_of(event))
 
-    def _call(self, use: ToolUse, run: Run, time: float | None) -> None:
+    def _call(self, use: ToolUse, run: _Run, time: float | None) -> None:
         waiting = self._results.get(use.id)
         result = waiting.popleft() if waiting else None
         span = Span(
@@ -550,7 +544,7 @@ class _Builder:
         elif use.name == "SendMessage" and not failed:
             self._sent(dict_(use.input), run, time)
 
-    def _started(self, run: Run, caller: Run, result: ToolResult | None, time: float | None) -> None:
+    def _started(self, run: _Run, caller: _Run, result: ToolResult | None, time: float | None) -> None:
         """Note the run that a call started, and the messages of the call."""
         run.start = time if run.start is None else run.start
         background = result is not None and text(result.details, "status") in IN_BACKGROUND
@@ -560,7 +554,7 @@ class _Builder:
             run.has_started = run.has_started or result.ok is True
             run.ok, run.end, run.output = result.ok, result.time, as_value(result.content)
             counted = {key: result.details[key] for key in _COUNTS if key in result.details}
-            run.attributes = (run.attributes or {}) | counted
+            run.attributes = run.attributes | counted
         if result is not None and result.ok is False and not run.has_started:
             return
         self._callers[run.id] = caller
@@ -568,7 +562,7 @@ class _Builder:
         if result is not None and result.ok and not background:
             self._add(run.name, caller.name, "result_delivery", result.time, run.output)
 
-    def _sent(self, given: JsonObject, run: Run, time: float | None) -> None:
+    def _sent(self, given: JsonObject, run: _Run, time: float | None) -> None:
         """Add a message that an agent sent to another one, or to all."""
         content = decoded(given.get("content", given.get("message")))
         kind = text(given, "type") or text(dict_(content), "type") or "message"
@@ -584,7 +578,7 @@ class _Builder:
     def _add(self, sender: str, receiver: str, type: str, time: float | None, content: Any) -> None:  # noqa: A002
         self._said.append(Message(sender=sender, receiver=receiver, type=type, time=time, content=content))
 
-    def _user(self, event: JsonObject, run: Run) -> None:
+    def _user(self, event: JsonObject, run: _Run) -> None:
         if was_interrupted(event):
             self._problems.append(TraceProblem(kind="interrupted", span=run.id, what="a person stopped it"))
         event_text = plain_text(event)
@@ -616,17 +610,14 @@ class _Builder:
         run = self._agents.run_named(text(event, "tool_use_id") or text(event, "task_id", "agent_id") or "")
         status = text(event, "status")
         if run is not None and run is not self._agents.lead and status in {"completed", "failed", "stopped"}:
-            run.has_started, run.ok, run.end = (
-                True,
-                {"completed": True, "failed": False}.get(status),
-                time_of(event),
-            )
+            run.has_started, run.end = True, time_of(event)
+            run.ok = {"completed": True, "failed": False}.get(status)
             caller = self._callers.get(run.id)
             if caller is not None and run.ok:
                 self._add(run.name, caller.name, "result_delivery", run.end, text(event, "summary"))
 
 
-def totals_of(events: Sequence[JsonObject], lead: Run, *, unanswered: int) -> JsonObject:
+def totals_of(events: Sequence[JsonObject], lead: _Run, *, unanswered: int) -> JsonObject:
     """The metadata of a trace; also sets how the lead's run ended.
 
     A session may have several ``result`` events: durations and the lead's tokens are summed; costs and tokens
@@ -667,11 +658,10 @@ def _completed(events: Sequence[JsonObject], unanswered: int) -> bool | None:
         if event.get("type") in {"user", "assistant"} and not event.get("parent_tool_use_id")
     ]
     own = [event for event in turns if event.get("isSidechain") is not True] or turns
-    if not own or own[-1].get("type") != "assistant" or was_interrupted(own[-1]) or unanswered:
+    if not own or own[-1].get("type") != "assistant" or unanswered:
         return None
-    return (
-        True if text(dict_(own[-1].get("message")), "stop_reason") in {"end_turn", "stop_sequence"} else None
-    )
+    stop = at(own[-1], "message", "stop_reason")
+    return True if stop in ("end_turn", "stop_sequence") else None
 
 
 def _failed(event: JsonObject) -> bool:
@@ -692,9 +682,9 @@ def _usage(ends: Sequence[JsonObject]) -> JsonObject | None:
     by_model = next((models for event in reversed(ends) if (models := dict_(event.get("modelUsage")))), {})
     total = total_usage(usage_of(snake(dict_(model))) for model in by_model.values())
     costs = [cost for event in ends if (cost := amount(event.get("total_cost_usd"))) is not None]
-    usage: JsonObject = {
-        "input_tokens": total.input_tokens,
-        "output_tokens": total.output_tokens,
-        "cost_usd": costs[-1] if costs else None,
-    }
-    return {key: value for key, value in usage.items() if value is not None} or None
+    stated = SpanUsage(
+        input_tokens=total.input_tokens,
+        output_tokens=total.output_tokens,
+        cost_usd=costs[-1] if costs else None,
+    )
+    return dict_(msgspec.to_builtins(stated)) or None

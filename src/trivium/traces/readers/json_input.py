@@ -68,34 +68,19 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     Raises:
         TraceError: If it is missing, not a file, too large, or broken gzip.
     """
+    parts: list[bytes] = []
+    left = max_bytes + 1
     with opened(path) as file:
         size = path.stat().st_size
-        content = None if size > max_bytes else _bounded(file, max_bytes, likely=size)
-    if content is None:
+        asked = min(_AT_ONCE, size + 1)  # memory for much more takes time; gzip may unpack to any size
+        while size <= max_bytes and left and (part := file.read(min(asked, left))):
+            parts.append(part)
+            left -= len(part)
+            asked = _AT_ONCE
+    if size > max_bytes or not left:
         what = f"holds {max(size, max_bytes + 1):,} bytes or more; at most {max_bytes:,} are read"
         raise TraceError(str(path), what)
-    return content
-
-
-def _bounded(file: IO[bytes], max_bytes: int, *, likely: int) -> bytes | None:
-    """Read a whole file; None when it exceeds the limit. A gzipped file may unpack to any size.
-
-    Args:
-        file: The file.
-        max_bytes: The limit.
-        likely: Its likely size; memory for much more takes time.
-    """
-    parts: list[bytes] = []
-    size, asked = 0, min(_AT_ONCE, likely + 1)
-    while part := file.read(asked):
-        parts.append(part)
-        size += len(part)
-        if size > max_bytes:
-            return None
-        if len(part) < asked:  # at the end
-            break
-        asked = _AT_ONCE
-    return b"".join(parts) if len(parts) != 1 else parts[0]
+    return b"".join(parts)
 
 
 def head_of(path: Path) -> bytes:

@@ -201,26 +201,18 @@ def _flat(documents: Sequence[Any]) -> Iterator[tuple[int, Record]]:
 def _complete(record: Record, parent: str | None, trace: str | None) -> None:
     """Fill in the parent, the trace and the start from the nesting and the ``dotted_order``."""
     dotted = text(record, "dotted_order") or ""
-    if text(record, "parent_run_id") is None:
-        *_, above, _ = ("", "", *dotted.rsplit(".", 2)) if "." in dotted else ("", "", "")
-        listed = record.get("parent_run_ids")
-        last = listed[-1] if isinstance(listed, list) and listed and isinstance(listed[-1], str) else None
-        record["parent_run_id"] = parent or _id(above) or last
-    if text(record, "id") is None and dotted:
-        record["id"] = _id(dotted.rsplit(".", 1)[-1])
-    if text(record, "trace_id") is None:
-        record["trace_id"] = trace or _id(dotted.split(".", 1)[0])
-    if record.get("start_time") is None and dotted:
-        record["start_time"] = _start(dotted.rsplit(".", 1)[-1])
+    segments = [segment.partition("Z") for segment in ("", *dotted.split("."))]  # 20230914T223155647Z<id>
+    listed = [each for each in list_(record.get("parent_run_ids"))[-1:] if isinstance(each, str)]
+    known = {
+        "parent_run_id": parent or segments[-2][2] or next(iter(listed), None),
+        "id": segments[-1][2],
+        "trace_id": trace or segments[1][2],
+        "start_time": _start(segments[-1][0]),
+    }
+    record |= {key: value for key, value in known.items() if value and text(record, key) is None}
 
 
-def _id(segment: str) -> str | None:
-    """The run's id in a segment of a dotted order, ``20230914T223155647Z<id>``."""
-    return segment.partition("Z")[2] or None
-
-
-def _start(segment: str) -> float | None:
-    stamp = segment.partition("Z")[0]
+def _start(stamp: str) -> float | None:
     try:
         return datetime.strptime(stamp, "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from trivium.traces.normalize import normalise
+from trivium.traces.readers.chat import SpansOfMessages
 from trivium.traces.readers.json_input import decoded, moment, read_usage, text
-from trivium.traces.trace import Span, Trace, TraceProblem
+from trivium.traces.trace import Span, Trace
 from trivium.values import JsonObject, amount, dict_, dicts
 
 UNNAMED = "agent"
@@ -71,8 +72,8 @@ def _trace(run: str, messages: list[JsonObject]) -> Trace:
     builder = _Builder()
     for position, message in enumerate(messages):
         builder.add(position, message)
-    spans = builder.spans()
-    times = [time for span in spans for time in (span.start, span.end) if time is not None]
+    builder.finish("it has no return")
+    times = [time for span in builder.spans for time in (span.start, span.end) if time is not None]
     run_span = Span(
         id=_RUN,
         kind="agent",
@@ -84,34 +85,21 @@ def _trace(run: str, messages: list[JsonObject]) -> Trace:
     )
     conversation = text(messages[0], "conversation_id")
     return normalise(
-        [run_span, *spans],
+        [run_span, *builder.spans],
         trace_id=run,
         problems=builder.problems,
         metadata={"conversation": conversation} if conversation else {},
     )
 
 
-class _Builder:
+class _Builder(SpansOfMessages):
     """Spans of one run, message by message."""
 
     def __init__(self) -> None:
-        self.problems: list[TraceProblem] = []
+        super().__init__()
         self.prompt: Any = None
         self.answer: Any = None
-        self._spans: list[Span] = []
-        self._open: list[tuple[str, int]] = []  # id of the call, place of its span
         self._request_time: float | None = None
-
-    def spans(self) -> list[Span]:
-        """The spans; a call without a return neither succeeded nor failed."""
-        for _, position in self._open:
-            self._spans[position] = msgspec.structs.replace(self._spans[position], ok=None)
-            if self._spans[position].start is None:  # with times, normalisation reports it
-                what = "it has no return"
-                self.problems.append(
-                    TraceProblem(kind="unfinished", span=self._spans[position].id, what=what)
-                )
-        return self._spans
 
     def add(self, position: int, message: JsonObject) -> None:
         parts = dicts(message.get("parts"))
@@ -136,7 +124,7 @@ class _Builder:
         usage = dict_(message.get("usage"))
         texts = [part["content"] for part in parts if part.get("part_kind") == "text" and "content" in part]
         self.answer = "\n".join(map(str, texts)) if texts else self.answer
-        self._spans.append(
+        self.spans.append(
             Span(
                 id=f"llm-{position}",
                 kind="llm",
@@ -150,37 +138,26 @@ class _Builder:
         )
         for number, part in enumerate(parts):
             if text(part, "part_kind") in _CALLS:
-                self._call(f"tool-{position}-{number}", part, time)
+                span = Span(
+                    id=f"tool-{position}-{number}",
+                    kind="tool",
+                    name=text(part, "tool_name") or "",
+                    parent=_RUN,
+                    start=time,
+                    input=decoded(part.get("args")),
+                )
+                self.call(text(part, "tool_call_id") or "", span)
             elif text(part, "part_kind") in _RETURNS:  # a provider-side tool returns in the same response
                 self._return(position, part)
 
-    def _call(self, span_id: str, part: JsonObject, time: float | None) -> None:
-        self._open.append((text(part, "tool_call_id") or "", len(self._spans)))
-        self._spans.append(
-            Span(
-                id=span_id,
-                kind="tool",
-                name=text(part, "tool_name") or "",
-                parent=_RUN,
-                start=time,
-                input=decoded(part.get("args")),
-            )
-        )
-
     def _return(self, position: int, part: JsonObject) -> None:
-        call_id = text(part, "tool_call_id") or ""
-        same = [index for index, (call, _) in enumerate(self._open) if call == call_id]
-        if not same:
+        at = self.called(text(part, "tool_call_id") or "")
+        if at is None:
             name = text(part, "tool_name")
             what = f"message {position} has a return of {name} without a call; it was left out"
-            self.problems.append(TraceProblem(kind="orphan_result", what=what))
+            self.problem("orphan_result", what)
             return
-        _, at = self._open.pop(same[-1])
         failed = part.get("part_kind") == "retry-prompt" or text(part, "outcome") in _FAILED
-        start, end = self._spans[at].start, moment(part.get("timestamp"))
-        self._spans[at] = msgspec.structs.replace(
-            self._spans[at],
-            end=start if end is None else end,
-            ok=not failed,
-            output=part.get("content"),
-        )
+        call, end = self.spans[at], moment(part.get("timestamp"))
+        end = call.start if end is None else end
+        self.spans[at] = msgspec.structs.replace(call, end=end, ok=not failed, output=part.get("content"))

@@ -217,6 +217,13 @@ def test_values_nested_deep_are_read_or_refused(tmp_path):
             assert found or depth > 200
 
 
+def test_a_number_of_more_digits_than_a_float_holds_is_left_out(tmp_path):
+    whole = content(span("s", {"gen_ai.tool.name": "t", "gen_ai.tool.call.arguments": "@"}))
+    large = b'{"doubleValue": 1' + b"0" * 400 + b"}"
+    (trace,) = survives(tmp_path / "x.json", whole.replace(b'{"stringValue": "@"}', large))
+    assert (trace.spans[0].name, trace.spans[0].input) == ("t", None)
+
+
 def test_shuffled_ids_that_make_cycles_and_doubles_are_repaired(tmp_path):
     spans = [
         span("a", parent="b", at=(0, 1)),

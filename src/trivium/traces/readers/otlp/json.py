@@ -170,18 +170,12 @@ def _values_by_key(attributes: list[_Attribute]) -> JsonObject:
 
 
 def _value(value: _Value) -> Any:
-    if value.string_value is not None:
-        return value.string_value
-    if value.int_value is not None:
-        return value.int_value
-    if value.bool_value is not None:
-        return value.bool_value
-    if value.double_value is not None:
-        return value.double_value
-    if value.array_value is not _NOTHING:
-        return any_value({"arrayValue": msgspec.json.decode(value.array_value)})
-    if value.kvlist_value is not _NOTHING:
-        return any_value({"kvlistValue": msgspec.json.decode(value.kvlist_value)})
+    for plain in (value.string_value, value.int_value, value.bool_value, value.double_value):
+        if plain is not None:
+            return plain
+    for tag, nested in (("array_value", value.array_value), ("kvlist_value", value.kvlist_value)):
+        if nested is not _NOTHING:
+            return any_value({tag: msgspec.json.decode(nested)})
     return value.bytes_value
 
 
@@ -279,8 +273,14 @@ def _id(value: Any, size: int) -> str | None:
 LATEST = 2**63
 """The latest valid time: nanoseconds since 1970 in the year 2262."""
 
-_WHOLE = 2**63
-_PLAIN = {"string_value": str, "bool_value": bool, "bytes_value": str}
+_WHOLE = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_PLAIN: dict[str, Any] = {
+    "string_value": str,
+    "int_value": _WHOLE,
+    "bool_value": bool,
+    "double_value": float,
+    "bytes_value": str,
+}
 
 
 def moment(value: Any) -> int | None:
@@ -332,12 +332,7 @@ def _is_key(pair: JsonObject) -> bool:
 
 
 def _plain(tag: str, inner: Any) -> Any:
-    if tag == "int_value":
-        if isinstance(inner, str) and inner.removeprefix("-").isdecimal() and len(inner) <= 20:
-            inner = int(inner)
-        whole = isinstance(inner, int) and not isinstance(inner, bool) and -_WHOLE <= inner < _WHOLE
-        return inner if whole else None
-    if tag == "double_value":
-        return float(inner) if isinstance(inner, int | float) and not isinstance(inner, bool) else None
-    kind = _PLAIN.get(tag)
-    return inner if kind is not None and isinstance(inner, kind) else None
+    try:
+        return msgspec.convert(inner, _PLAIN[tag], strict=False)
+    except (KeyError, ValueError):
+        return None
