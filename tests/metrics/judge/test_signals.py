@@ -10,10 +10,11 @@ from scipy.special import logsumexp
 from scipy.stats import entropy
 
 from trivium.metrics.judge.client.wire_formats import read_logprobs
-from trivium.metrics.judge.signals import NO_TOKEN_SIGNALS, score_spans
+from trivium.metrics.judge.signals import score_spans
 from trivium.metrics.judge.signals import token_signals as signals_of_tokens
 
 HALF = math.log(0.5)
+NO_TOKEN_SIGNALS = {"token_msp": None, "token_pe": None, "token_energy": None}
 
 
 def token_signals(given, text, dimension, *, tokens):

@@ -161,13 +161,6 @@ def places(parts: Sequence[str], text: str, start: int = 0) -> list[tuple[int, i
     return found
 
 
-NO_SOURCE: dict[str, float | None] = {
-    "retrieval_reference_count": None,
-    "retrieval_similarity_mean": None,
-    "retrieval_similarity_max": None,
-}
-
-
 def quoted_document(texts: Mapping[str, str]) -> str | None:
     """The document that quotes are compared with: the source, else the contexts; None without both."""
     return texts.get("source") or texts.get("contexts")
@@ -190,9 +183,7 @@ def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) ->
         similarity of quote and passage. All are null without a source; similarities are null, too, without a
         passage or an encoder.
     """
-    if source is None:
-        return dict(NO_SOURCE)
-    parts = _passages_and_words(source)
+    parts = [] if source is None else _passages_and_words(source)
     retrieved: set[int] = set()
     pairs: list[tuple[str, str]] = []
     for quote in quotes:
@@ -205,7 +196,7 @@ def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) ->
         pairs.append((quote, parts[best][0]))
     similarities = similar(pairs) if pairs else None
     return {
-        "retrieval_reference_count": len(retrieved),
+        "retrieval_reference_count": None if source is None else len(retrieved),
         "retrieval_similarity_mean": sum(similarities) / len(similarities) if similarities else None,
         "retrieval_similarity_max": max(similarities) if similarities else None,
     }

@@ -47,7 +47,6 @@ class Judge:
         settings: The suite's settings.
         encoder: The suite's encoder, if it compares quotes.
         executor: Runs the requests of all judges of the suite.
-        warned: Subjects of warnings already logged. The suite's judges share it, so that each is logged once.
     """
 
     def __init__(
@@ -58,14 +57,12 @@ class Judge:
         *,
         encoder: str | None = None,
         executor: JudgeExecutor,
-        warned: set[str] | None = None,
     ) -> None:
         self.rubric = rubric
         self.dimensions = tuple(dimensions)
         self.settings = settings
         self.executor = executor
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
-        self._warned = set() if warned is None else warned
         self._known: WithoutCase = {}
 
     def prefetch(self, metric_inputs: Sequence[MetricInput]) -> None:
@@ -180,13 +177,13 @@ class Judge:
             samples = await self._samples(model, prepared)
         except GivenUp as why:
             if why.cause == "unavailable":
-                self._warn_once(name, f"the judge {name} is off: {why}")
+                self.executor.warn_once(name, f"the judge {name} is off: {why}")
             elif why.cause == "budget":
-                self._warn_once("the budget", str(why))
+                self.executor.warn_once("the budget", str(why))
             else:
                 log.info("%s, repeat %d: %s", metric_input.attempt.case, metric_input.attempt.repeat, why)
             if why.cause == "cut":
-                self._warn_once(f"the context of {name}", f"the judge {name}: {why}")
+                self.executor.warn_once(f"the context of {name}", f"the judge {name}: {why}")
             return {each.name: unjudged(name, str(why), why.cause) for each in prepared.dimensions}
         facts: dict[str, object] = {"model": name, "prompt": prepared.prompt}
         if left_out := samples[-1].results[-1].left_out:
@@ -253,11 +250,6 @@ class Judge:
         if unexpected or not answered:
             raise (unexpected or failed)[0]
         return answered
-
-    def _warn_once(self, about: str, line: str) -> None:
-        if about not in self._warned:
-            self._warned.add(about)
-            log.warning(line)
 
 
 def _with_earlier_failures(failures: Sequence[Judgement], judgement: Judgement) -> Judgement:

@@ -301,7 +301,6 @@ def attach_judges(metrics: Sequence[Metric], settings: Settings) -> list[Metric]
         if isinstance(each, JudgedDimension):
             wanted.setdefault(each.rubric.name, []).append(each)
     executor = JudgeExecutor(settings.judge)
-    warned: set[str] = set()
     judges = {
         name: Judge(
             each[0].rubric,
@@ -309,7 +308,6 @@ def attach_judges(metrics: Sequence[Metric], settings: Settings) -> list[Metric]
             settings.judge,
             encoder=settings.encoder,
             executor=executor,
-            warned=warned,
         )
         for name, each in wanted.items()
     }

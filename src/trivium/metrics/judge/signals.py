@@ -24,13 +24,6 @@ ROUNDING = 1e-3
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\[\s\S])*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 """A token of JSON. An unterminated string extends to the end, so that each character is read once."""
 
-NO_TOKEN_SIGNALS: dict[str, float | None] = {"token_msp": None, "token_pe": None, "token_energy": None}
-NO_CONSISTENCY: dict[str, float | None] = {
-    "consistency_modal_confidence": None,
-    "consistency_score_std": None,
-    "consistency_na_rate": None,
-}
-
 
 def token_signals(
     logprobs: Sequence[Token] | None,
@@ -56,9 +49,8 @@ def token_signals(
         ``token_msp`` (mean probability of the tokens), ``token_pe`` (mean entropy of their alternatives,
         nats) and ``token_energy`` (mean log-sum-exp of the alternatives).
     """
-    if not logprobs:
-        return dict(NO_TOKEN_SIGNALS)
-    chosen = list(logprobs) if tokens == "all" else _of_scores(logprobs, text, dimension)
+    reported = logprobs or ()
+    chosen = reported if tokens == "all" else _of_scores(reported, text, dimension)
     own = _all_or_nothing(chosen, _own)
     tops = [(top, _log_sum_exp(top)) for top in _all_or_nothing(chosen, _tops)]
     return {
@@ -204,11 +196,10 @@ def consistency(values: Sequence[float | None]) -> dict[str, float | None]:
         ``consistency_modal_confidence`` (share of the most frequent value), ``consistency_score_std``
         (population standard deviation of the scores) and ``consistency_na_rate`` (share of abstentions).
     """
-    if len(values) < 2:
-        return dict(NO_CONSISTENCY)
     numbers = [value for value in values if value is not None]
+    measured = len(values) > 1
     return {
-        "consistency_modal_confidence": Counter(values)[modal(values)] / len(values),
-        "consistency_score_std": statistics.pstdev(numbers) if len(numbers) > 1 else 0.0,
-        "consistency_na_rate": (len(values) - len(numbers)) / len(values),
+        "consistency_modal_confidence": Counter(values)[modal(values)] / len(values) if measured else None,
+        "consistency_score_std": (statistics.pstdev(numbers) if numbers else 0.0) if measured else None,
+        "consistency_na_rate": (len(values) - len(numbers)) / len(values) if measured else None,
     }

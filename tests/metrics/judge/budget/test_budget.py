@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.judge.budget.calls import call, reply
-from trivium.metrics.judge.budget.budget import Budget, BudgetExhausted, InputTokenBound
+from trivium.metrics.judge.budget.budget import Budget, InputTokenBound
 from trivium.metrics.judge.budget.ledger import Draw, Ledger, Spending
 from trivium.metrics.judge.budget.prices import Prices
+from trivium.metrics.judge.client.providers import GivenUp
 
 NAME = "openai:gpt-4o-mini"
 ABOUT = ("clarity",)
@@ -66,9 +67,9 @@ def test_without_a_price_tokens_are_counted_and_the_cost_is_unknown():
 
 def test_a_request_that_could_pass_the_budget_is_refused():
     async def work():
-        with pytest.raises(BudgetExhausted, match=r"budget of \$0\.5 .*judge\.budget_usd"):
+        with pytest.raises(GivenUp, match=r"budget of \$0\.5 .*judge\.budget_usd"):
             await make_budget(budget_usd=0.5).reserve(CALL, about=ABOUT)
-        with pytest.raises(BudgetExhausted, match=r"budget of 50 tokens .*judge\.budget_tokens"):
+        with pytest.raises(GivenUp, match=r"budget of 50 tokens .*judge\.budget_tokens"):
             await make_budget(budget_tokens=50).reserve(CALL, about=ABOUT)
         await make_budget(budget_usd=MOST_USD, budget_tokens=MAX_TOKENS).reserve(CALL, about=ABOUT)
 
@@ -81,7 +82,7 @@ def test_a_refusal_is_put_into_words_though_another_process_gives_back_right_aft
             return False  # and by the time that what is committed is read, it is nothing
 
     for name, bound in (("usd", MOST_USD), ("tokens", MAX_TOKENS)):
-        with pytest.raises(BudgetExhausted, match=rf"is used up.*judge\.budget_{name}"):
+        with pytest.raises(GivenUp, match=rf"is used up.*judge\.budget_{name}"):
             asyncio.run(
                 make_budget(ledger=Refusing(), **{f"budget_{name}": bound}).reserve(CALL, about=ABOUT)
             )
@@ -99,7 +100,7 @@ def test_a_request_waits_for_those_in_flight_that_may_leave_enough():
         waiting = asyncio.create_task(one.reserve(CALL, about=ABOUT))
         await asyncio.sleep(0)
         one.settle(second, reply(MOST_READ, 10), billed=True)
-        with pytest.raises(BudgetExhausted):
+        with pytest.raises(GivenUp):
             await waiting
 
     asyncio.run(work())
@@ -131,7 +132,7 @@ def test_unbilled_requests_cost_nothing_and_unknown_costs_count_at_their_maximum
             one.settle(await one.reserve(CALL, about=ABOUT), None, billed=False)
         one.settle(await one.reserve(CALL, about=ABOUT), None, billed=True)
         told = rf"\${MOST_USD:.6f} is spent, and a request may cost \${MOST_USD:.6f} "
-        with pytest.raises(BudgetExhausted, match=told):
+        with pytest.raises(GivenUp, match=told):
             await one.reserve(CALL, about=ABOUT)
         return total(ledger)
 
@@ -192,7 +193,7 @@ def test_a_request_in_flight_is_in_the_books_until_its_end_is_known():
 
 def test_a_model_without_a_price_is_not_asked_on_a_budget_in_usd():
     async def work():
-        with pytest.raises(BudgetExhausted, match="no price of groq:other"):
+        with pytest.raises(GivenUp, match="no price of groq:other"):
             await make_budget(budget_usd=1.0).reserve(call(model="other", provider="groq"), about=ABOUT)
 
     asyncio.run(work())
@@ -247,7 +248,7 @@ def test_a_budget_is_never_passed(seed, budget, at_once):
 
     async def work() -> None:
         ends = await asyncio.gather(*(ask() for _ in range(at_once)), return_exceptions=True)
-        assert all(isinstance(end, BudgetExhausted) for end in ends), ends
+        assert all(isinstance(end, GivenUp) for end in ends), ends
 
     asyncio.run(work())
     assert billed <= budget
@@ -285,7 +286,7 @@ def test_a_budget_is_not_passed_by_a_run_that_is_killed_again_and_again(seed, ki
                         read = int((cost * 1000) // 1)
                         one.settle(holds.pop(), reply(min(read, MOST_READ), 0), billed=True)
                         billed += min(read, MOST_READ) * 0.001 - cost
-            except (BudgetExhausted, TimeoutError):
+            except (GivenUp, TimeoutError):
                 pass
             committed = ledger.committed()
 

@@ -52,12 +52,6 @@ MAX_REASONING_ANSWER_TOKENS = 20_000
 """Beyond these limits models refuse the request, or their clients require streaming."""
 
 
-class BudgetExhausted(GivenUp):
-    """The budget does not allow the request."""
-
-    cause = "budget"
-
-
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     """The cost and tokens reserved for one request in flight.
 
@@ -130,12 +124,13 @@ class Budget:
             about: The dimensions it judges, which share its cost.
 
         Raises:
-            BudgetExhausted: If the budget does not suffice.
+            GivenUp: If the budget does not suffice.
         """
         name = self._prices.name(request)
         price = self._prices.price(name)
         if price is None and self._budget_usd is not None:
-            raise BudgetExhausted(f"no price of {name} is known, and the run has a budget in USD")
+            why = f"no price of {name} is known, and the run has a budget in USD"
+            raise GivenUp(why, cause="budget")
         while True:
             reservation = self._reservation(request, (name, about), price)
             if self._covers(reservation):
@@ -144,7 +139,7 @@ class Budget:
             if await self._draw(reservation) or before != (self._in_flight, self._needed(reservation)):
                 continue
             if not self._in_flight:
-                raise BudgetExhausted(self._shortfall(reservation))
+                raise GivenUp(self._shortfall(reservation), cause="budget")
             await self._settled.wait()
         self._reserved_usd += reservation.usd
         self._reserved_tokens += reservation.tokens

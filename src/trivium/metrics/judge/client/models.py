@@ -4,6 +4,7 @@ All requests of a suite run on one event-loop thread, with shared connections, l
 """
 
 import asyncio
+import logging
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -30,6 +31,8 @@ from trivium.metrics.judge.client.request import (
 )
 from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings, ServerSettings
+
+log = logging.getLogger(__name__)
 
 LOOKUPS_TOGETHER, LOOKUP_SECONDS = 32, 0.05
 """While enough requests are ready, one query looks up this many keys in the cache, or the keys of this many
@@ -63,8 +66,7 @@ class Models:
             about: Names of the dimensions that are judged.
 
         Raises:
-            GivenUp: If there is no answer.
-            BudgetExhausted: If the budget does not allow it.
+            GivenUp: If there is no answer, or the budget does not allow it.
         """
         model = self.opened(name)
         if not model.parameters.restored:
@@ -191,6 +193,7 @@ class JudgeExecutor:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: Callable[[], object] = lambda: None
         self._closed = False
+        self._warned: set[str] = set()
 
     def configure(self, *, cache: ResponseCache | None = None, budget: Budget | None = None) -> None:
         """Set the cache and budget of a run, before first use. The caller closes them."""
@@ -209,6 +212,12 @@ class JudgeExecutor:
             if self._loop is None:
                 self._loop, self._end = self._started()
             return asyncio.run_coroutine_threadsafe(_in_slot(self._slots, make), self._loop)
+
+    def warn_once(self, about: str, line: str) -> None:
+        """Log a warning about a subject, once for all judges of a suite."""
+        if about not in self._warned:
+            self._warned.add(about)
+            log.warning(line)
 
     def close(self) -> None:
         """Cancel judgements under way and close every connection. No request may follow."""
