@@ -5,7 +5,7 @@ from hypothesis import given
 from tests.metrics.graph import peer
 from tests.strategies import traces
 from tests.traces.samples import agent, calls, tool
-from trivium.metrics.graph.agents import interaction_graph, interactions
+from trivium.metrics.graph.agents import interaction_graph
 from trivium.metrics.graph.matching import counted_calls
 from trivium.metrics.graph.trajectories import END, START, indexed_tool_graph, tool_graph
 from trivium.suites.settings import ToolSettings
@@ -67,9 +67,9 @@ def test_graphs_by_numbers_are_the_graphs_by_definition(trace):
         names = (START, END, *found.tools)
         assert {(names[s], names[t]) for s, t in found.graph.edges} == set(graph.edges)
         assert found.graph.n == len(graph)
-    by_numbers, graph = interactions(trace), peer.named(interaction_graph(trace))
-    assert set(by_numbers.agents) == set(graph.nodes)
-    assert set(by_numbers.pairs) == set(graph.edges)
+    graph = interaction_graph(trace)
+    assert graph.measures.n == len(graph.nodes)
+    assert [(graph.nodes[s], graph.nodes[t]) for s, t in graph.measures.edges] == list(graph.edges)
 
 
 @given(traces())

@@ -3,19 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from math import isfinite, sqrt
 from typing import Self
 
-import msgspec
-
 from trivium.metrics.graph.matching import counted_calls, once
-from trivium.metrics.graph.measures import (
-    Edge,
-    IndexGraph,
-    NamedGraph,
-)
+from trivium.metrics.graph.measures import Edge, NamedGraph
 from trivium.metrics.graph.tool_calls import ToolMetric
 from trivium.metrics.metric import RECORDED_BY, Score, Skip, TraceMetric
 from trivium.metrics.registry import metric
@@ -24,33 +17,6 @@ from trivium.suites.settings import MessageSettings, Settings
 from trivium.traces.trace import Trace
 
 DEFAULT_MESSAGES = MessageSettings()
-
-
-class Overhead(msgspec.Struct, frozen=True):
-    """Number of messages by purpose; other types count only in the total."""
-
-    coordination: int
-    productive: int
-    total: int
-
-    @property
-    def share(self) -> float:
-        """Coordination messages / all messages."""
-        return self.coordination / self.total
-
-
-def overhead(types: Mapping[str, int], messages: MessageSettings) -> Overhead:
-    """Count messages by purpose.
-
-    Args:
-        types: Number of messages by type.
-        messages: Which types are coordination and which are productive work.
-    """
-    return Overhead(
-        sum([count for type_, count in types.items() if type_ in messages.coordination]),
-        sum([count for type_, count in types.items() if type_ in messages.productive]),
-        sum(types.values()),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +33,15 @@ class MessageMetric(TraceMetric):
     def from_settings(cls, settings: Settings) -> Self:
         """Make the metric with the suite's message types."""
         return cls(messages=settings.messages)
+
+    def share_of_coordination(self, types: Mapping[str, int]) -> float:
+        """Coordination messages / all messages, by the number of messages of each type."""
+        return counted(types, self.messages.coordination) / sum(types.values())
+
+
+def counted(types: Mapping[str, int], of: Collection[str]) -> int:
+    """Return the number of messages of some types."""
+    return sum([count for type_, count in types.items() if type_ in of])
 
 
 @metric("communication_overhead")
@@ -87,21 +62,22 @@ class CommunicationOverhead(MessageMetric):
         ``detail`` has the counts by type and ``coordination_to_productive``, which is None without productive
         messages.
         """
-        types = interactions(trace).types
+        types = message_types(trace)
         if not types:
             raise Skip("the trace has no messages between agents")
-        found = overhead(types, self.messages)
-        ratio = found.coordination / found.productive if found.productive else None
+        share = self.share_of_coordination(types)
+        coordination = counted(types, self.messages.coordination)
+        productive = counted(types, self.messages.productive)
         return self.ok(
-            1.0 - found.share,
-            raw=found.share,
+            1.0 - share,
+            raw=share,
             method=recorded_by(trace),
             detail={
-                "coordination_to_productive": ratio,
-                "coordination": found.coordination,
-                "productive": found.productive,
-                "messages": found.total,
-                "types": dict(types),
+                "coordination_to_productive": coordination / productive if productive else None,
+                "coordination": coordination,
+                "productive": productive,
+                "messages": sum(types.values()),
+                "types": types,
             },
         )
 
@@ -127,21 +103,22 @@ class CoordinationQuality(MessageMetric):
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace; ``detail`` has both factors, and missing and extra hand-offs."""
-        found = interactions(trace)
-        if len(found.agents) < 2:
+        found = interaction_graph(trace)
+        if len(found.nodes) < 2:
             raise Skip("the trace has fewer than two agents")
-        if not found.types:
+        if not found.edges:
             raise Skip("the trace has no messages between agents")
-        share = overhead(found.types, self.messages).share
+        share = self.share_of_coordination(message_types(trace))
         detail: dict[str, object] = {"communication_overhead": share}
         if case.expect.workflow is not None:
-            efficiency = _follows(found.handed_on, case.expect.workflow, detail)
+            handed_on = [pair for pair, edge in found.edges.items() if not HANDING_ON.isdisjoint(edge.types)]
+            efficiency = _follows(handed_on, case.expect.workflow, detail)
             method = "workflow"
         else:
-            efficiency = found.graph.global_efficiency
+            efficiency = found.measures.global_efficiency
             method = "global_efficiency"
-            if found.graph.sources is not None:
-                detail |= {"estimated": True, "sources": len(found.graph.sources)}
+            if found.measures.sources is not None:
+                detail |= {"estimated": True, "sources": len(found.measures.sources)}
         detail["efficiency"] = efficiency
         recorded = recorded_by(trace)
         method = f"{method}, {recorded}" if recorded else method
@@ -179,18 +156,18 @@ class Centrality(TraceMetric):
         is the number of sampled sources, ``standard_error`` is that of the most central agent's betweenness,
         and ``largest_standard_error`` is the largest of all agents.
         """
-        found = interactions(trace)
-        if not found.agents:
+        agents, graph = trace.agents, interaction_graph(trace).measures
+        if not agents:
             raise Skip("the trace names no agent")
-        between, close, degrees = found.graph.betweenness, found.graph.closeness, found.graph.degree
+        between, close, degrees = graph.betweenness, graph.closeness, graph.degree
         means = [sum(three) / 3 for three in zip(between.values, close, degrees, strict=True)]
         raw = max(means)
         if not all(map(isfinite, between.values)):
             raise ValueError("there are more shortest paths than a float can count")
         top = means.index(raw)
-        rows = zip(found.agents, between.values, close, degrees, means, strict=True)
+        rows = zip(agents, between.values, close, degrees, means, strict=True)
         detail: dict[str, object] = {
-            "agent": found.agents[top],
+            "agent": agents[top],
             "agents": {
                 agent: {"betweenness": b, "closeness": c, "degree": d, "mean": mean}
                 for agent, b, c, d, mean in rows
@@ -256,8 +233,9 @@ Definition: docs/definitions/traces.md#coordination-quality.
 """
 
 
+@once
 def interaction_graph(trace: Trace) -> NamedGraph:
-    """Return the interaction graph, for drawings and exports.
+    """Return the interaction graph.
 
     Definition: docs/definitions/traces.md#interaction-graph.
 
@@ -271,40 +249,11 @@ def interaction_graph(trace: Trace) -> NamedGraph:
     return NamedGraph(tuple(trace.agents), edges)
 
 
-class Interactions:
-    """The messages between the agents of a trace.
-
-    Attributes:
-        agents: All agents; the nodes of the graph.
-        pairs: Distinct (sender, receiver) pairs, in order of their first message.
-        handed_on: The pairs that handed work on.
-        types: Number of messages by type.
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        self.agents = trace.agents
-        pairs: dict[tuple[str, str], None] = {}
-        types: dict[str, int] = {}
-        handed_on: dict[tuple[str, str], None] = {}
-        for message in trace.agent_messages:
-            pairs[message.sender, message.receiver] = None
-            if message.type in HANDING_ON:
-                handed_on[message.sender, message.receiver] = None
-            types[message.type] = types.get(message.type, 0) + 1
-        self.pairs = tuple(pairs)
-        self.handed_on = tuple(handed_on)
-        self.types = types
-
-    @cached_property
-    def graph(self) -> IndexGraph:
-        """The interaction graph; its nodes are indices into ``agents``."""
-        return IndexGraph.of(self.agents, self.pairs)
+def message_types(trace: Trace) -> dict[str, int]:
+    """Return the number of messages between agents by type."""
+    return dict(Counter(message.type for message in trace.agent_messages))
 
 
 def recorded_by(trace: Trace) -> str | None:
     """The method of a score that depends on what recorded the trace; None if that is unknown."""
     return f"{RECORDED_BY}{' and '.join(trace.recorders)}" if trace.recorders else None
-
-
-interactions = once(Interactions)
-"""The interactions of a trace."""

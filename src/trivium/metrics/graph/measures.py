@@ -46,11 +46,16 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
     traces: int = 0
 
 
-class NamedGraph(msgspec.Struct, frozen=True):
+class NamedGraph(msgspec.Struct, frozen=True, dict=True):
     """A directed graph that people see: its nodes by name, in order of appearance, and its edges."""
 
     nodes: tuple[str, ...]
     edges: dict[tuple[str, str], Edge]
+
+    @cached_property
+    def measures(self) -> "IndexGraph":
+        """Its measures; node i there is node i here."""
+        return IndexGraph.of(self.nodes, self.edges)
 
 
 class Betweenness(msgspec.Struct, frozen=True):
