@@ -14,10 +14,11 @@ from typing import Any, TypeVar, dataclass_transform
 
 from trivium.agents.loading import import_here
 from trivium.errors import Problem, SuiteError, suggest
-from trivium.metrics.metric import Metric
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip
 from trivium.suites.case import Case, Expect
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import renamed
+from trivium.values import is_number
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,6 @@ KNOWN_WITHOUT_LOADING = frozenset({*BUILT_IN, *CASE_FIGURES, PLANNING})
 _JUDGED = "trivium.metrics.judge.metrics"
 """Module of the judged dimensions; imported by name, so that the tiers stay independent."""
 
-_RECORDED = "trivium.metrics.scoring"
 RECORDED_PREFIXES = ("inspect.", "lm-eval.", "promptfoo.", "otel.")
 """Prefixes of recorded scores, which came with imported outputs."""
 
@@ -215,8 +215,7 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
     if name in REGISTERED:
         return REGISTERED[name]
     if name.startswith(RECORDED_PREFIXES):
-        recorded: type[Metric] = import_module(_RECORDED).recorded_metric(name)
-        return recorded
+        return _recorded_metric(name)
     if name not in BUILT_IN and ":" not in name:  # dimensions of rubrics have names without a colon
         judged = _judged(settings)
         found: type[Metric] | None = judged.metrics.get(judged.long.get(name, name))
@@ -238,6 +237,32 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
         wrong = f'"{name}" has no name: it lacks the decorator @metric("…"){_remedy(name)}'
         raise SuiteError("", Problem("metrics", wrong))
     return named
+
+
+class RecordedScore(Metric):
+    """A score that another tool computed and recorded for the attempt, in its ``metadata.scores``.
+
+    A value that is not a number in [0, 1] is reported, not scored.
+    """
+
+    def score(self, metric_input: MetricInput) -> Score:
+        """Return the recorded score; skipped if there is none, abstained if it is unscored."""
+        scores = metric_input.attempt.metadata.get("scores")
+        recorded = scores.get(self.name) if isinstance(scores, dict) else None
+        if not isinstance(recorded, dict):
+            raise Skip(f"no score {self.name} was recorded")
+        shown = ("answer", "explanation", "edits", "original")
+        detail = {key: recorded[key] for key in shown if key in recorded}
+        if recorded.get("unscored") is not None:
+            return self.ok(None, status="abstained", reason=str(recorded["unscored"]), detail=detail)
+        value = recorded.get("value")
+        share = float(value) if is_number(value) and 0 <= value <= 1 else None
+        return self.ok(share, raw=recorded.get("raw"), detail=detail)
+
+
+@cache
+def _recorded_metric(name: str) -> type[Metric]:
+    return type("RecordedScore", (RecordedScore,), {"name": name, "__doc__": RecordedScore.__doc__})
 
 
 def default_metrics(settings: Settings) -> tuple[str, ...]:

@@ -1,13 +1,11 @@
 """Scores attempts with metrics; a metric that fails does not affect the others.
 
-Scores of third-party metrics are validated before they are stored. Recorded scores are read by name from
-``metadata.scores`` of the attempt; a value that is not a number in [0, 1] is reported, not scored.
+Scores of third-party metrics are validated before they are stored.
 """
 
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import PurePath
 from typing import Any, TypedDict, Unpack
 
@@ -23,11 +21,9 @@ from trivium.metrics.metric import (
     Metric,
     MetricInput,
     Score,
-    Skip,
     Stopped,
 )
-from trivium.metrics.registry import REGISTERED, build_metrics
-from trivium.metrics.registry import metric as named_metric
+from trivium.metrics.registry import build_metrics
 from trivium.metrics.text.task import with_default_success
 from trivium.records.validation import convert
 from trivium.suites.case import NOTHING_EXPECTED, Case, Complexity, Expect
@@ -41,7 +37,6 @@ from trivium.suites.settings import (
 )
 from trivium.suites.settings_loader import with_changes
 from trivium.traces.trace import Trace
-from trivium.values import is_number
 
 log = logging.getLogger(__name__)
 
@@ -329,35 +324,3 @@ def _value(score: Score) -> float | None:
 
 def _kind(found: Any) -> str:
     return f"something of type {type(found).__name__}"
-
-
-@cache
-def recorded_metric(name: str) -> type[Metric]:
-    """Make the metric that returns the recorded score of a name."""
-    made: type[Metric] = named_metric(name)(
-        type("RecordedScore", (_Recorded,), {"__doc__": _Recorded.__doc__})
-    )
-    del REGISTERED[name]  # it must not be visible to other suites
-    return made
-
-
-class _Recorded(Metric):
-    """A score that another tool computed and recorded for the attempt."""
-
-    def score(self, metric_input: MetricInput) -> Score:
-        """Return the recorded score; skipped if there is none, abstained if it is unscored."""
-        scores = metric_input.attempt.metadata.get("scores")
-        recorded = scores.get(self.name) if isinstance(scores, dict) else None
-        if not isinstance(recorded, dict):
-            raise Skip(f"no score {self.name} was recorded")
-        detail = {
-            key: recorded[key] for key in ("answer", "explanation", "edits", "original") if key in recorded
-        }
-        if recorded.get("unscored") is not None:
-            return self.ok(None, status="abstained", reason=str(recorded["unscored"]), detail=detail)
-        return self.ok(_share(recorded.get("value")), raw=recorded.get("raw"), detail=detail)
-
-
-def _share(value: Any) -> float | None:
-    ok = is_number(value) and 0 <= value <= 1
-    return float(value) if ok else None
