@@ -281,14 +281,14 @@ def _passed(scores: Mapping[str, Score], folded: Composite, settings: Settings) 
         verdict: bool | None = scores[rule.metric].detail.get("passed")
         return verdict
     if rule.metric == "composite":
-        return _reaches(folded.bounds or (folded.value, folded.value), rule.at_least)
+        return reaches(folded.bounds or (folded.value, folded.value), rule.at_least)
     score = scores.get(rule.metric)
     if score is None or score.value is None or is_judge_fallback(score):
         return None
     return score.value >= rule.at_least
 
 
-def _reaches(bounds: tuple[float | None, float | None], at_least: float) -> bool | None:
+def reaches(bounds: tuple[float | None, float | None], at_least: float) -> bool | None:
     """Whether a value between two bounds reaches a threshold; None if the bounds do not decide."""
     low, high = bounds
     if low is None or high is None:

@@ -105,7 +105,8 @@ def _scores_of(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:
     if not inputs:
         return []
     try:
-        return _score_batch(metric, inputs)
+        scores = metric.score_many([*inputs])
+        return checked_scores(metric, scores, len(inputs)) if is_third_party(metric) else scores
     except Stopped:
         raise
     except BaseException as error:
@@ -119,12 +120,6 @@ def _scores_of(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:
             "%s failed on %s, repeat %d: %s", metric.name, attempt.case, attempt.repeat, reason(error)
         )
         return [metric.error(reason(error))]
-
-
-def _score_batch(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:
-    if not is_third_party(metric):
-        return metric.score_many(inputs)
-    return checked_scores(metric, metric.score_many(list(inputs)), len(inputs))
 
 
 def _without_result(metric: Metric, failed: MetricInput) -> Score | None:

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple, Self
 import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError
-from trivium.metrics.evaluation import is_judge_fallback, is_unavailable
+from trivium.metrics.evaluation import is_judge_fallback, is_unavailable, reaches
 from trivium.metrics.judge.budget.prices import models_of, price_problems
 from trivium.metrics.judge.client.models import JudgeExecutor
 from trivium.metrics.judge.client.pydantic_ai_models import unknown_provider
@@ -22,7 +22,7 @@ from trivium.metrics.registry import JUDGE_FALLBACK
 from trivium.suites.rubrics.built_in import NAMES, built_in_rubrics
 from trivium.suites.rubrics.loader import OVERALL, unknown_rubric
 from trivium.suites.rubrics.rubric import Dimension, Rubric
-from trivium.suites.settings import JudgeSettings, Settings
+from trivium.suites.settings import Settings
 
 NO_JUDGE = "the suite names no judge (judge.models)"
 
@@ -151,7 +151,10 @@ class Overall(Metric):
             majority([mean >= self.pass_mark for mean in each.values()]) if each else value >= self.pass_mark
         )
         if lacking:
-            passed = self._passed_without(value, total, sum(self.weights[name] for name in lacking))
+            # For any value of the missing dimensions; None if it depends on them.
+            missing = sum(self.weights[name] for name in lacking)
+            least = value * total / (total + missing)
+            passed = reaches((least, least + missing / (total + missing)), self.pass_mark)
         detail = {"passed": passed, "pass_mark": self.pass_mark, "dimensions": scored}
         return self.ok(
             value,
@@ -159,14 +162,6 @@ class Overall(Metric):
             method=", ".join(each for each in methods if each) or None,
             detail=detail | ({"by_judge": each} if each else {}),
         )
-
-    def _passed_without(self, value: float, weight: float, lacking: float) -> bool | None:
-        """Whether the pass mark is reached for any value of the missing dimensions; None if it depends."""
-        low = value * weight / (weight + lacking)
-        high = low + lacking / (weight + lacking)
-        if low >= self.pass_mark:
-            return True
-        return False if high < self.pass_mark else None
 
     def _without_judge(self, scores: Mapping[str, Score], lacking: Sequence[str]) -> Score:
         """Return the score if no dimension was judged: the fallback of all of them, or none."""
@@ -274,13 +269,6 @@ def executor_of(metrics: Sequence[Metric]) -> JudgeExecutor | None:
     return judges[0].executor if judges else None
 
 
-def _unknown_models(judge: JudgeSettings) -> Iterator[Problem]:
-    """Yield a problem for each model of an unknown provider; without the extra, none can be found."""
-    for name in models_of(judge):
-        if wrong := unknown_provider(name):
-            yield Problem("judge.models", wrong)
-
-
 def attach_judges(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
     """Return a suite's metrics with judges attached: one judge for all dimensions of a rubric.
 
@@ -294,7 +282,10 @@ def attach_judges(metrics: Sequence[Metric], settings: Settings) -> list[Metric]
     """
     if settings.judge is None:
         return list(metrics)
-    if problems := [*_unknown_models(settings.judge), *price_problems(settings.judge)]:
+    # Without the extra, no provider is known to be unknown.
+    unknown = filter(None, map(unknown_provider, models_of(settings.judge)))
+    problems = [*(Problem("judge.models", wrong) for wrong in unknown), *price_problems(settings.judge)]
+    if problems:
         raise SuiteError("", problems)
     wanted: dict[str, list[JudgedDimension]] = {}
     for each in metrics:

@@ -132,7 +132,15 @@ class Budget:
             why = f"no price of {name} is known, and the run has a budget in USD"
             raise GivenUp(why, cause="budget")
         while True:
-            reservation = self._reservation(request, (name, about), price)
+            read, written = self._bound.most(request), int(request.max_tokens * self._output_ratio) + 1
+            reservation = Reservation(
+                request=request,
+                entry=(name, about),
+                price=price,
+                usd=0.0 if price is None else price.max_cost(input_tokens=read, output_tokens=written),
+                input_tokens=read,
+                output_tokens=written,
+            )
             if self._covers(reservation):
                 break
             before = self._in_flight, self._needed(reservation)
@@ -200,20 +208,6 @@ class Budget:
         """Give back what was drawn and not spent. No request may be in flight."""
         if self._bounded and (self._drawn_usd, self._drawn_tokens) != (self._usd, self._tokens):
             self._give_back(self._drawn_usd - self._usd, self._drawn_tokens - self._tokens)
-
-    def _reservation(self, request: ModelRequest, entry: Entry, price: Price | None) -> Reservation:
-        """Compute the reservation of a request."""
-        input_tokens = self._bound.most(request)
-        output_tokens = int(request.max_tokens * self._output_ratio) + 1
-        usd = 0.0 if price is None else price.max_cost(input_tokens=input_tokens, output_tokens=output_tokens)
-        return Reservation(
-            request=request,
-            entry=entry,
-            price=price,
-            usd=usd,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-        )
 
     def _covers(self, reservation: Reservation) -> bool:
         """Whether what is drawn is enough for one more request."""

@@ -8,7 +8,8 @@ import logging
 import math
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
@@ -323,19 +324,15 @@ class RequestScheduler:
 
     def _went_out(self, sent: SentRequest) -> None:
         """Note that a request has been written to its connection."""
-        try:
+        # The request itself, by whose connection this is called, goes on even if the limiter fails.
+        with suppress(Exception), self._limiting():
             self.limiter.went_out(sent, self._loop.time())
             self._dispatch()
-        except Exception as error:  # the request itself, by whose connection this is called, goes on
-            self._fail_all(error)
 
     def _finish(self, sent: SentRequest, ended: Ended, retry_after: float | None = None) -> None:
         now = self._loop.time()
-        try:
+        with self._limiting():
             self.limiter.ended(sent, ended, now, retry_after=retry_after)
-        except Exception as error:
-            self._fail_all(error)
-            raise
         if ended == "refused":
             self._refusing_since = self._refusing_since or now
         elif ended == "answered":
@@ -360,37 +357,36 @@ class RequestScheduler:
                 self._finish(turn.result(), "failed")
             raise
 
-    def _fail_all(self, error: Exception) -> None:
-        """Fail what waits, now and later: once the limiter is broken, nothing else would end the waiting."""
-        self._fault = error
-        self._fail_waiting(lambda: error)
-
-    def _dispatch(self) -> None:
+    @contextmanager
+    def _limiting(self) -> Iterator[None]:
+        """Fail what waits, now and later, if the limiter fails: nothing else would end the waiting."""
         try:
-            self._release()
+            yield
         except Exception as error:
-            self._fail_all(error)
+            self._fault = fault = error
+            self._fail_waiting(lambda: fault)
             raise
 
-    def _release(self) -> None:
+    def _dispatch(self) -> None:
         """Release queued requests for as long as the limiter allows."""
-        while (queue := self._next_queue()) is not None:
-            if queue[0].done():
-                queue.popleft()
-                continue
-            now = self._loop.time()
-            wait = self._wait(now)
-            if wait is None:
-                return
-            if wait > 0:
-                if self._timer is not None:
-                    self._timer.cancel()
-                self._timer = self._loop.call_later(wait, self._dispatch)
-                return
-            if self._began is None:
-                self._began = now
-            sent = self.limiter.sent(now)
-            queue.popleft().set_result(sent)
+        with self._limiting():
+            while (queue := self._next_queue()) is not None:
+                if queue[0].done():
+                    queue.popleft()
+                    continue
+                now = self._loop.time()
+                wait = self._wait(now)
+                if wait is None:
+                    return
+                if wait > 0:
+                    if self._timer is not None:
+                        self._timer.cancel()
+                    self._timer = self._loop.call_later(wait, self._dispatch)
+                    return
+                if self._began is None:
+                    self._began = now
+                sent = self.limiter.sent(now)
+                queue.popleft().set_result(sent)
 
     def _wait(self, now: float) -> float | None:
         """Seconds until the next turn; None if a request in flight must end first."""
