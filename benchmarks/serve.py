@@ -306,6 +306,7 @@ request = body(agent_trace())  # OpenTelemetry's messages are loaded by now
 made, cpu = time.perf_counter(), time.process_time()
 from trivium.monitor.completion import Completer
 from trivium.monitor.intake import Intake
+from trivium.store.live_alerts import open_traffic
 from trivium.store.live_traces import LiveTraces
 from trivium.store.store import Store
 with Store(sys.argv[1]) as store:
@@ -314,7 +315,7 @@ with Store(sys.argv[1]) as store:
         intake.receive(request, "protobuf")
         received = time.perf_counter()
     completed = Completer(traces, lambda found: []).complete(1e9)
-    traces.open_traces()
+    open_traffic(store)
 print(received - made, time.perf_counter() - made, time.process_time() - cpu)
 """
 

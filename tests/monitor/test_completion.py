@@ -9,6 +9,7 @@ from trivium.monitor.completion import Completer, bounds_of, decider
 from trivium.monitor.intake import Intake
 from trivium.monitor.interaction import Recorded, encode_recorded, interaction_of
 from trivium.monitor.sampling import Sampler
+from trivium.store.live_alerts import open_traffic
 from trivium.store.live_counts import counts_of
 from trivium.store.live_records import Choice, CompleteTrace, TraceBounds
 from trivium.store.live_traces import LiveTraces
@@ -87,7 +88,7 @@ def test_the_thread_completes_traces_and_goes_on_after_a_failure(url, monkeypatc
         with Completer(traces, always, clock=lambda: NOW + 30) as completer:
             completer.start()
             assert completed.wait(60)
-        assert traces.open_traces() == (0, None)
+        assert open_traffic(store).traces == 0
         assert completer.complete(NOW + 60) == 0
     assert "traces cannot be completed now: locked" in caplog.text
     assert "KeyError" in caplog.text

@@ -18,6 +18,7 @@ from trivium.monitor.interaction import interaction_of
 from trivium.monitor.otlp import IntakeLimits, batch_of
 from trivium.monitor.sampling import draw
 from trivium.store import live_traces, schema
+from trivium.store.live_alerts import open_traffic
 from trivium.store.live_counts import counts_of
 from trivium.store.live_records import Choice, RecordedTrace, TraceBounds
 from trivium.store.live_traces import LiveTraces
@@ -49,6 +50,11 @@ def jobs(store):
     query = select(table.c.trace, table.c.version, table.c.probability, table.c.rule, table.c.state)
     with store.engine.connect() as connection:
         return [tuple(row) for row in connection.execute(query.order_by(table.c.number))]
+
+
+def open_traces(store):
+    found = open_traffic(store)
+    return found.traces, found.due
 
 
 def number_of_spans(store):
@@ -126,10 +132,10 @@ def test_a_trace_is_complete_once_its_root_has_ended_and_nothing_came_for_a_whil
     with Store(any_url) as store:
         traces = LiveTraces(store, TraceBounds(quiet=30, longest=7200))
         traces.add(batch(others), NOW)
-        assert traces.open_traces() == (1, NOW + 7200)
+        assert open_traces(store) == (1, NOW + 7200)
         assert traces.complete(NOW + 3600, always) == 0
         traces.add(batch([root]), NOW + 3600)
-        assert traces.open_traces() == (1, NOW + 3630)
+        assert open_traces(store) == (1, NOW + 3630)
         assert traces.complete(NOW + 3629, always) == 0
         assert traces.complete(NOW + 3630, always) == 1
         assert jobs(store) == [(TRACE.hex(), 1, 0.25, "errors", "waiting")]
@@ -363,7 +369,7 @@ def test_two_servers_complete_each_trace_once(any_url):
         def serve():
             with Store(any_url) as own:
                 traces = LiveTraces(own)
-                while traces.open_traces()[0]:
+                while open_traffic(own).traces:
                     traces.complete(NOW + 30, always, limit=5)
 
         servers = [Thread(target=serve) for _ in range(3)]
@@ -393,7 +399,7 @@ def test_several_processes_add_to_the_same_traces(any_url):
         for server in servers:
             server.join()
         assert number_of_spans(store) == 120
-        assert LiveTraces(store).open_traces()[0] == 20
+        assert open_traffic(store).traces == 20
 
 
 def test_what_an_application_records_is_complete_at_once(any_url):
@@ -403,7 +409,7 @@ def test_what_an_application_records_is_complete_at_once(any_url):
         traces.record([mine], NOW)
         found = traces.found("t1")
         assert (found.body, found.version, found.late, found.service) == (b'{"a": 1}', 1, False, "shop")
-        assert traces.open_traces() == (0, None)
+        assert open_traces(store) == (0, None)
         assert jobs(store) == [("t1", 1, 0.25, "errors", "waiting")]
         traces.record([RecordedTrace(trace_id="t1", body=b"{}", choices=never(None))], NOW + 1)
         assert (traces.found("t1").version, traces.found("t1").late) == (2, True)
@@ -430,7 +436,7 @@ def test_nothing_is_stored_of_what_fails(any_url):
             traces.add(good, NOW)
         with store.engine.begin() as connection:
             connection.exec_driver_sql("ALTER TABLE elsewhere RENAME TO live_counts")
-        assert (number_of_spans(store), traces.open_traces()) == (0, (0, None))
+        assert (number_of_spans(store), open_traces(store)) == (0, (0, None))
         assert traces.add(good, NOW).new == 3
 
 

@@ -56,14 +56,14 @@ class Watched(msgspec.Struct, kw_only=True):
         started: Unix time of the first look.
         looked: Unix time of the last look.
         levels: State of :class:`~trivium.monitor.levels.Levels`; empty at first.
-        alerts: State of :class:`~trivium.monitor.alerting.alerts.Alerting`; empty at first.
+        alerts: State of :class:`~trivium.monitor.alerting.alerts.Alerting`, as JSON.
     """
 
     last: int = 0
     started: float = 0.0
     looked: float = 0.0
     levels: dict[str, object] = {}
-    alerts: dict[str, object] = {}
+    alerts: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class MonitorStatus(msgspec.Struct, frozen=True, kw_only=True):

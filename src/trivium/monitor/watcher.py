@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from trivium.monitor.alerting.alerts import Alerting, Event, Health, from_state, to_state
+from trivium.monitor.alerting.alerts import Alerting, AlertState, Event, Health
 from trivium.monitor.alerting.messages import Beside, Message, text_of
 from trivium.monitor.levels import Key, Levels, references_of
 from trivium.monitor.loop import Loop
@@ -105,13 +105,14 @@ class Watcher(Loop):
                         waiting=backlog.waiting,
                         oldest_seconds=age,
                     )
-                    alerting = Alerting(name, settings, from_state(watched.alerts))
+                    before = msgspec.json.decode(watched.alerts, type=AlertState)
+                    alerting = Alerting(name, settings, before)
                     events = alerting.look(window, samples, levels, health, now)
                     for event in events:  # all have a number before a message names that of another
                         _open(state, event, now)
                     for event in events:
                         sent += _store_event(state, event, channels, now)
-                    watched.alerts = to_state(alerting.state)
+                    watched.alerts = msgspec.Raw(msgspec.json.encode(alerting.state))
                 watched.levels = levels.to_state()
                 state.save(json_text(watched), now)
             if done:

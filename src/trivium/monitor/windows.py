@@ -6,6 +6,7 @@ looks, is decided by :mod:`trivium.monitor.levels`.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -318,18 +319,14 @@ def estimate(
 ) -> Estimate:
     """Estimate a figure from samples, with its status, and with its interval if that is wanted."""
     thresholds = settings.figures.get(figure)
+    made = partial(Estimate, figure=figure, facet=facet, value=value)
     if not interval:
         mean, number = columns.plain_mean(figure, places)
-        status = status_of_mean(mean, thresholds)
-        return Estimate(figure=figure, facet=facet, value=value, samples=number, mean=mean, status=status)
+        return made(samples=number, mean=mean, status=status_of_mean(mean, thresholds))
     found = columns.mean(figure, places)
     if found is None:
-        status = status_of_mean(None, thresholds)
-        return Estimate(figure=figure, facet=facet, value=value, status=status)
-    return Estimate(
-        figure=figure,
-        facet=facet,
-        value=value,
+        return made(status=status_of_mean(None, thresholds))
+    return made(
         samples=found.n,
         sessions=found.groups,
         mean=found.mean,

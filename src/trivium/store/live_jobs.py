@@ -180,15 +180,14 @@ class LiveJobs:
         excess = fetched(self._engine, select(func.count()).where(*waiting)).scalar_one() - backlog
         while excess > 0:
             limit = min(excess, _DROPPED_AT_ONCE)
-            oldest = _jobs().where(*waiting).order_by(table.c.number).limit(limit)
+            oldest = select(table.c.number).where(*waiting).order_by(table.c.number).limit(limit)
+            these = table.c.number.in_(oldest.with_for_update(skip_locked=True))
+            reason = f"more than {backlog:,} samples waited to be scored; the oldest are dropped"
             with writing(self._engine) as connection:
-                found = connection.execute(oldest.with_for_update(skip_locked=True)).mappings()
-                jobs = [_job(row) for row in found]
-                if jobs:
-                    reason = f"more than {backlog:,} samples waited to be scored; the oldest are dropped"
-                    connection.execute(_these(jobs).values(state="dropped", reason=reason))
-                    add_counts(connection, Counts({(monitor, "dropped", "backlog"): len(jobs)}), now)
-            dropped += len(jobs)
+                dropping = update(table).where(these).values(state="dropped", reason=reason)
+                number = connection.execute(dropping).rowcount
+                add_counts(connection, Counts({(monitor, "dropped", "backlog"): number}), now)
+            dropped += number
             excess -= limit
         return dropped
 

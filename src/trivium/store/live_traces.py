@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Dialect, RowMapping, bindparam, func, select, update
+from sqlalchemy import Connection, Dialect, RowMapping, bindparam, select, update
 
 from trivium.store import schema
 from trivium.store.connection import begin_writing, check_file_exists, explain_errors, fetched, insert_many
@@ -363,13 +363,6 @@ class LiveTraces:
                 held = connection.execute(select(spans.c.body).where(spans.c.number == number)).scalars()
                 if wanted in (recorded or b"") or any(wanted in body for body in held):
                     yield trace
-
-    def open_traces(self) -> tuple[int, float | None]:
-        """Return the number of open traces, and the Unix time at which the first of them is due."""
-        table = schema.live_traces
-        query = select(func.count(), func.min(table.c.due)).where(table.c.state == "open")
-        number, due = fetched(self._engine, query).one()
-        return number, due
 
     @contextmanager
     def _durable(self) -> Iterator[Connection]:

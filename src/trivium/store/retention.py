@@ -85,7 +85,7 @@ class Retention:
         traces = size = 0
         if limits:
             unsampled_days = max(limit.unsampled_days for limit in limits)
-            traces, size = self._prune_traces(now - unsampled_days * DAY, sampled=False)
+            traces, size = self._prune_traces(now - unsampled_days * DAY)
             max_bytes = max(limit.max_gb for limit in limits) * 1e9
             oldest, oldest_size = self._prune_to_size(max_bytes)
             traces, size = traces + oldest, size + oldest_size
@@ -106,28 +106,19 @@ class Retention:
     def _prune_samples(self, monitor: str, before: float) -> int:
         samples, scores = schema.live_samples, schema.live_scores
         old = (
-            select(samples.c.number, samples.c.trace, samples.c.version)
+            select(samples.c.number)
             .where(samples.c.monitor == monitor, samples.c.time < before)
             .limit(TRACES_AT_ONCE)
         )
+        deletion = delete(samples).where(samples.c.number.in_(old)).returning(samples.c.trace)
+        same = (samples.c[name] == scores.c[name] for name in ("monitor", "trace", "version"))
+        scored = exists().where(*same).correlate(scores)
 
         def step(connection: Connection) -> tuple[int, int]:
-            rows = connection.execute(old).all()
-            if rows:
-                traces = {row.trace for row in rows}
-                kept = select(samples.c.trace, samples.c.version).where(
-                    samples.c.monitor == monitor, samples.c.trace.in_(traces)
-                )
-                gone = {(row.trace, row.version) for row in rows}
-                connection.execute(delete(samples).where(samples.c.number.in_([row.number for row in rows])))
-                left = {tuple(row) for row in connection.execute(kept)}
-                for trace, version in gone - left:
-                    connection.execute(
-                        delete(scores).where(
-                            scores.c.monitor == monitor, scores.c.trace == trace, scores.c.version == version
-                        )
-                    )
-            return len(rows), 0
+            traces = connection.execute(deletion).scalars().all()
+            of_traces = (scores.c.monitor == monitor, scores.c.trace.in_(set(traces)))
+            connection.execute(delete(scores).where(*of_traces, ~scored))
+            return len(traces), 0
 
         return self._in_steps(step)[0]
 
@@ -158,15 +149,10 @@ class Retention:
 
         return self._in_steps(step)[0]
 
-    def _prune_traces(self, before: float, *, sampled: bool) -> tuple[int, int]:
-        """Delete complete traces whose last span came before a time.
-
-        Args:
-            before: Unix time.
-            sampled: Whether to delete sampled traces, too.
-        """
+    def _prune_traces(self, before: float) -> tuple[int, int]:
+        """Delete complete traces without a sample whose last span came before a time."""
         traces = schema.live_traces
-        old = self._deletable(sampled=sampled).where(traces.c.last < before).limit(TRACES_AT_ONCE)
+        old = self._deletable(sampled=False).where(traces.c.last < before).limit(TRACES_AT_ONCE)
         return self._in_steps(
             lambda connection: self._delete_traces(connection, connection.execute(old).all())
         )

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from litestar import Response, get
 
-from trivium.store.live_alerts import alerts_of, count_deliveries
+from trivium.store.live_alerts import alerts_of, count_deliveries, open_traffic
 from trivium.store.live_counts import counts_of, spent_usd
 from trivium.store.live_jobs import LiveJobs
 from trivium.web.services import Services
@@ -91,9 +91,8 @@ def exposition(services: Services, refusals: Sequence[Counter[str]]) -> str:
     requests, size = services.intake.waiting
     made.add("gauge", "trivium_waiting_requests", "Requests that wait to be stored.", requests)
     made.add("gauge", "trivium_waiting_bytes", "Bytes of the requests that wait to be stored.", size)
-    made.add(
-        "gauge", "trivium_open_traces", "Traces that are not complete.", services.traces.open_traces()[0]
-    )
+    traces = open_traffic(services.store).traces
+    made.add("gauge", "trivium_open_traces", "Traces that are not complete.", traces)
     spent, firing = (
         spent_usd(services.store),
         Counter(alert.monitor for alert in alerts_of(services.store, firing=True, limit=10_000)),

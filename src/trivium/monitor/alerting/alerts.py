@@ -13,7 +13,7 @@ is not sent at all.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -133,10 +133,10 @@ class Alerting:
         state: What was kept at the last look.
     """
 
-    def __init__(self, monitor: str, settings: MonitorSettings, state: AlertState | None = None) -> None:
+    def __init__(self, monitor: str, settings: MonitorSettings, state: AlertState) -> None:
         self.monitor = monitor
         self.settings = settings
-        self.state = state or AlertState()
+        self.state = state
 
     def look(
         self, window: Window, samples: Sequence[Sample], levels: Levels, health: Health, now: float
@@ -411,14 +411,3 @@ def _worst(bad: Sequence[Bad]) -> Bad:
 def _cause(alert: Open) -> str:
     origin = alert.origin
     return alert.cause if origin is None else f"{alert.cause} {origin.facet} {origin.value}"
-
-
-def to_state(state: AlertState) -> dict[str, Any]:
-    """The state as plain values that JSON can hold."""
-    found: dict[str, Any] = msgspec.to_builtins(state)
-    return found
-
-
-def from_state(state: object) -> AlertState:
-    """The state that :func:`to_state` gave; a new one if it is empty."""
-    return msgspec.convert(state, AlertState) if state else AlertState()

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from trivium.agents.attempt import Attempt
@@ -40,15 +40,6 @@ _MAX_RESPONSE_BYTES = 65_536
 """Bytes of a response that are read; the message of a partial success is short."""
 
 
-class _Response(NamedTuple):
-    """The parts of an HTTP response that are used."""
-
-    status: int
-    content_type: str
-    retry_after: float | None
-    body: bytes
-
-
 def send(entries: Iterable[ResourceSpans], url: str, *, sleep: Callable[[float], object] = time.sleep) -> int:
     """Post spans to an endpoint such as ``http://127.0.0.1:4318/v1/traces``.
 
@@ -72,41 +63,35 @@ def send(entries: Iterable[ResourceSpans], url: str, *, sleep: Callable[[float],
     with httpx.Client(headers=_headers(), timeout=_TIMEOUT_SECONDS) as client:
         for batch, count in _batches(entries):
             try:
-                response = _post(client, url, request(batch), sleep)
+                response, body = _post(client, url, request(batch), sleep)
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
                 raise InputError(
                     shown_url, f"cannot be reached: {mask(str(error))}{_already_sent(sent)}"
                 ) from error
-            if not 200 <= response.status < 300:
-                text = f": {response.body[:800].decode(errors='replace')[:200]}" if response.body else ""
-                raise InputError(shown_url, f"answered {response.status}{text}{_already_sent(sent)}")
-            rejection = _partial_rejection(response)
+            if not response.is_success:
+                text = f": {body[:800].decode(errors='replace')[:200]}" if body else ""
+                raise InputError(shown_url, f"answered {response.status_code}{text}{_already_sent(sent)}")
+            rejection = _partial_rejection(response.headers.get("content-type", ""), body)
             if rejection:
                 raise InputError(shown_url, f"refused {rejection}{_already_sent(sent)}")
             sent += count
     return sent
 
 
-def _post(client: "httpx.Client", url: str, content: bytes, sleep: Callable[[float], object]) -> _Response:
+def _post(
+    client: "httpx.Client", url: str, content: bytes, sleep: Callable[[float], object]
+) -> "tuple[httpx.Response, bytes]":
+    """Post a request, again where that may help; the answer, and the beginning of its body."""
     headers = {"content-type": "application/json", "accept-encoding": "identity"}
     rng = Random()  # noqa: S311 - jitter is no secret
     for tries in range(1, MAX_TRIES + 1):
-        with client.stream("POST", url, content=content, headers=headers) as stream:
-            response = _read(stream)
-        if response.status not in _RETRY_STATUSES or tries == MAX_TRIES:
+        with client.stream("POST", url, content=content, headers=headers) as response:
+            body = read_prefix(response, _MAX_RESPONSE_BYTES)
+        if response.status_code not in _RETRY_STATUSES or tries == MAX_TRIES:
             break
-        wait = _BACKOFF.seconds(tries, asked_for=response.retry_after, rng=rng)
+        wait = _BACKOFF.seconds(tries, asked_for=retry_after_seconds(response.headers), rng=rng)
         sleep(min(wait, _BACKOFF.longest))
-    return response
-
-
-def _read(stream: "httpx.Response") -> _Response:
-    return _Response(
-        status=stream.status_code,
-        content_type=stream.headers.get("content-type", ""),
-        retry_after=retry_after_seconds(stream.headers),
-        body=read_prefix(stream, _MAX_RESPONSE_BYTES),
-    )
+    return response, body
 
 
 def _batches(entries: Iterable[ResourceSpans]) -> Iterator[tuple[list[ResourceSpans], int]]:
@@ -133,12 +118,12 @@ def _headers() -> dict[str, str]:
     return {unquote(key.strip()): unquote(value.strip()) for key, _, value in pairs if key.strip()}
 
 
-def _partial_rejection(response: _Response) -> str:
+def _partial_rejection(content_type: str, body: bytes) -> str:
     """Describe the spans that a partial success rejected; empty if there are none."""
-    if "json" not in response.content_type:
+    if "json" not in content_type:
         return ""
     try:
-        answer = json.loads(response.body)
+        answer = json.loads(body)
     except (ValueError, RecursionError):
         return ""
     partial = answer.get("partialSuccess") if isinstance(answer, dict) else None

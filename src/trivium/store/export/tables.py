@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import msgspec
@@ -170,20 +170,21 @@ def write_csv(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> No
 
     Text that a spreadsheet would run as a formula is escaped (:func:`escape_formula`).
     """
-    writer = csv.writer(_Encoded(file))
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_cell(row.get(column)) for column in columns])
+    file.writelines(csv_lines(columns, ([_cell(row.get(column)) for column in columns] for row in rows)))
 
 
-class _Encoded:
-    """Writes texts to a file of bytes; unlike :class:`io.TextIOWrapper` it never closes it."""
+def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[bytes]:
+    """Yield a header and the lines of a CSV file."""
+    writer = csv.writer(_Encoder())
+    for row in chain([columns], rows):
+        yield writer.writerow(row)
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
 
-    def write(self, text: str) -> None:
-        self._file.write(text.encode())
+class _Encoder:
+    """A file that returns what is written to it, and so does a writer of CSV."""
+
+    def write(self, text: str) -> bytes:
+        return text.encode()
 
 
 def write_parquet(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:

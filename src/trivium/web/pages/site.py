@@ -4,10 +4,8 @@ Templates escape everything; styles and scripts are files of the server, so that
 can refuse all that is inside a page. The parts of the reports are drawn with the reports' templates.
 """
 
-import csv
 import gzip
 import hashlib
-import io
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -438,16 +436,8 @@ def _json_lines(rows: Iterable[Any], columns: Sequence[str]) -> Iterator[bytes]:
 
 
 def _csv(rows: Iterable[Any], columns: Sequence[str]) -> Iterator[bytes]:
-    from trivium.store.export.tables import escape_formula
+    from trivium.store.export.tables import csv_lines, escape_formula
 
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(
-            [escape_formula(value) if isinstance(value, str) else value for value in _values(row, columns)]
-        )
-        yield buffer.getvalue().encode()
-        buffer.seek(0)
-        buffer.truncate()
-    yield buffer.getvalue().encode()
+    values = (_values(row, columns) for row in rows)
+    cells = ([escape_formula(each) if isinstance(each, str) else each for each in row] for row in values)
+    return csv_lines(columns, cells)
