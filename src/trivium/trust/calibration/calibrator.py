@@ -44,7 +44,16 @@ SIGNAL_OF_CONFIDENCE = {
 NOT_FITTED = -1
 """Fold number of a group that the calibrator was not fitted on."""
 
-_Fold = Annotated[int, msgspec.Meta(ge=0)]
+_FIELDS: dict[str, Any] = {
+    "features": tuple[str, ...],
+    "target": str | None,
+    "confidence": str | None,
+    "training_metadata": JsonObject,
+    "metrics": JsonObject,
+    "warnings": tuple[str, ...],
+    "fitted_groups": dict[str, Annotated[int, msgspec.Meta(ge=0)]] | None,
+}
+_OLDER_KEYS = {"training_metadata": "fitted_on", "metrics": "validation_metrics"}
 
 PROVENANCE_KEYS = ("judges", "prompts")
 """Keys of the training metadata that should be the same where a calibrator is used, if both sides have them.
@@ -199,27 +208,19 @@ def calibrator_from_json(artifact: object) -> Calibrator:
     if not isinstance(method, str) or method not in MODELS:
         hint = suggest(method, MODELS) if isinstance(method, str) else ""
         raise _error("method", f"must be one of {', '.join(MODELS)}; found {method!r}.{hint}")
-    body = artifact.get("model")
-    if body is None and method == TEMPERATURE:
-        body = {"temperature": artifact.get("temperature")}
-    try:
-        model = msgspec.convert(body, type=MODELS[method])
-    except msgspec.ValidationError as error:
-        raise _error("model", str(error)) from error
-    calibrator = Calibrator(
-        method=method,
-        model=model,
-        features=_read(artifact, "features", tuple[str, ...], ()),
-        target=_read(artifact, "target", str | None, None),
-        confidence=_read(artifact, "confidence", str | None, None),
-        training_metadata=_read(artifact, "training_metadata", JsonObject, None)
-        or _read(artifact, "fitted_on", JsonObject, {}),
-        metrics=_read(artifact, "metrics", JsonObject, None)
-        or _read(artifact, "validation_metrics", JsonObject, {}),
-        warnings=_read(artifact, "warnings", tuple[str, ...], ()),
-        fitted_groups=_read(artifact, "fitted_groups", dict[str, _Fold] | None, None),
-        fold_models=_read(artifact, "fold_models", _tuple_of(MODELS[method]), ()),
-    )
+    given = dict(artifact)
+    if given.get("model") is None and method == TEMPERATURE:
+        given["model"] = {"temperature": given.get("temperature")}
+    kind: Any = MODELS[method]
+    fields = {}
+    for key, read_as in {"model": kind, **_FIELDS, "fold_models": tuple[kind, ...]}.items():
+        name = _OLDER_KEYS.get(key, key) if given.get(key) in (None, {}) else key
+        if given.get(name) is not None or key == "model":
+            try:
+                fields[key] = msgspec.convert(given.get(name), type=read_as)
+            except msgspec.ValidationError as error:
+                raise _error(name, str(error)) from error
+    calibrator = Calibrator(method=method, **fields)
     _check(calibrator)
     return calibrator
 
@@ -227,11 +228,6 @@ def calibrator_from_json(artifact: object) -> Calibrator:
 def group_digest(group: object) -> str:
     """Digest of a group's id, stored in artifacts: it identifies the group without revealing the id."""
     return blake2b(str(group).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def _tuple_of(kind: type[Any]) -> Any:
-    """The type of tuples of models of a kind."""
-    return tuple[kind, ...]  # type: ignore[valid-type]
 
 
 def _applied(model: Temperature | LinearModel | Isotonic, matrix: Floats) -> Floats:
@@ -261,16 +257,6 @@ def _check(calibrator: Calibrator) -> None:
             raise _error("features", f'method "platt" has exactly one; found {wanted}')
     elif len(features) != 1 and (features or calibrator.method == "isotonic"):
         raise _error("features", f'method "{calibrator.method}" has exactly one; found {len(features)}')
-
-
-def _read(artifact: Mapping[str, Any], key: str, kind: Any, default: Any) -> Any:
-    value = artifact.get(key)
-    if value is None:
-        return default
-    try:
-        return msgspec.convert(value, type=kind)
-    except msgspec.ValidationError as error:
-        raise _error(key, str(error)) from error
 
 
 def _error(key: str, what: str) -> TrustError:

@@ -6,6 +6,7 @@ Definition: docs/definitions/calibration.md#cross-fitting.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -102,8 +103,8 @@ def fit_calibrator(
     continuous = target == "loss"
     each = weights_of(weights, targets.size)
     model = _fit(method, matrix, targets, each, continuous=continuous)
-    artifact_method = TEMPERATURE if method == "temperature" else "logistic" if method == "linear" else method
-    fitted = Calibrator(method=artifact_method, model=model, features=tuple(features))
+    named = {"temperature": TEMPERATURE, "linear": "logistic"}.get(method, method)
+    fitted = Calibrator(method=named, model=model, features=tuple(features))
     fold = assign_folds(clusters, folds=options["folds"], seed=options["seed"])
     out_of_fold, fold_models, reason = _cross_fitted(
         method, matrix, targets, each, fold, fitted.features, continuous=continuous
@@ -119,10 +120,8 @@ def fit_calibrator(
         metrics["uncalibrated"] = quality(matrix[:, 0], targets, weights=each)
     if method == "temperature":
         metrics |= _before_and_after(metrics)
-    return Calibrator(
-        method=artifact_method,
-        model=model,
-        features=tuple(features),
+    return msgspec.structs.replace(
+        fitted,
         target=target,
         confidence=options["confidence"],
         training_metadata={

@@ -70,23 +70,6 @@ def base_function(name: str, *, within: str) -> ConfidenceFunction:
         ) from None
 
 
-ALL = (
-    "llm",
-    "total_evidence",
-    "retrieval_similarity_mean",
-    "retrieval_similarity_max",
-    "hybrid_evidence_similarity",
-    "verbalized",
-    "hybrid_verbalized",
-    "token_msp",
-    "token_pe",
-    "token_energy",
-    "consistency",
-    "consistency_inverse_std",
-    "hybrid_consistency",
-)
-"""Meaning of ``--confidence all``: every base confidence but ``verbalized_centred``."""
-
 DEFAULT = ("llm", "total_evidence")
 """Meaning of ``--confidence default``, as in the original tool."""
 
@@ -176,6 +159,10 @@ def consistency_inverse_std(signals: Signals) -> Floats:
 def hybrid_consistency(signals: Signals) -> Floats:
     """Agreement of the samples, with evidence and similarity."""
     return 0.4 * consistency(signals) + 0.3 * _evidence(signals) + 0.3 * _similarity(signals)
+
+
+ALL = tuple(name for name in REGISTERED if name != "verbalized_centred")
+"""Meaning of ``--confidence all``: every base confidence but ``verbalized_centred``."""
 
 
 def _evidence(signals: Signals) -> Floats:
