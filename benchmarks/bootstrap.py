@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.sizes import sized
+from trivium.trust.cluster_bootstrap import BootstrapOptions
 from trivium.trust.resampling import Rng
-from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
+from trivium.trust.selective.inference import bootstrap_selective_metrics
 from trivium.trust.selective.items import Items
 
 NAMES = ("cmax", "aurc", "augrc")

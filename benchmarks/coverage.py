@@ -36,8 +36,9 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from benchmarks.sizes import sized
+from trivium.trust.cluster_bootstrap import BootstrapOptions
 from trivium.trust.intervals import difference_interval, mean_interval, rate_interval
-from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics, selective_metrics
+from trivium.trust.selective.inference import bootstrap_selective_metrics, selective_metrics
 from trivium.trust.selective.items import Items
 
 Floats = npt.NDArray[np.float64]

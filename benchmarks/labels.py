@@ -40,7 +40,8 @@ from trivium.trust.active_inference import ActiveMean, active_mean, labelled_ite
 from trivium.trust.active_sampling import Draw, Sampling, next_draw
 from trivium.trust.calibration.quality import probability_quality
 from trivium.trust.certification import certify
-from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
+from trivium.trust.cluster_bootstrap import BootstrapOptions
+from trivium.trust.selective.inference import bootstrap_selective_metrics
 from trivium.trust.selective.items import Items
 
 Floats = npt.NDArray[np.float64]

@@ -27,9 +27,9 @@ import numpy as np
 from benchmarks.sizes import sized
 from benchmarks.workers import cluster
 from trivium.runs.engines.ray_resampling import on_ray
-from trivium.trust.cluster_bootstrap import Groups
+from trivium.trust.cluster_bootstrap import BootstrapOptions, Groups
 from trivium.trust.resampling import Chunk, ChunkMap, Compute, Floats
-from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
+from trivium.trust.selective.inference import bootstrap_selective_metrics
 from trivium.trust.selective.items import Items
 
 SIZES = sized((10_000, 100_000, 1_000_000), (1_000,))

@@ -21,7 +21,7 @@ from trivium.runs.items.join import items_of_run
 from trivium.store import schema
 from trivium.store.export.tables import write_csv, write_jsonl
 from trivium.store.labels import QueueSettings
-from trivium.trust.selective.inference import BootstrapOptions
+from trivium.trust.cluster_bootstrap import BootstrapOptions
 
 
 def used(labels):

@@ -160,8 +160,8 @@ def test_options_that_mean_nothing_are_refused(options, message):
 @pytest.mark.parametrize(
     ("statistic", "message"),
     [
-        (lambda weights: weights, r"one value per resample, shape \(50,\); found \(50, 25\)"),
-        (lambda weights: 0.5, r"one value per resample, shape \(50,\); found \(\)"),
+        (lambda weights: weights, r"one value per resample, shape \(1,\); found \(1, 25\)"),
+        (lambda weights: 0.5, r"one value per resample, shape \(1,\); found \(\)"),
         (lambda weights: np.full(len(weights), np.inf), "infinite in a resample"),
     ],
 )

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from trivium.reports.document.blocks import Block
     from trivium.runs.artifacts.judge import CertificateAnswer
     from trivium.runs.items.table import ItemTable
-    from trivium.trust.cluster_bootstrap import Method
-    from trivium.trust.selective.inference import BootstrapOptions
+    from trivium.trust.cluster_bootstrap import BootstrapOptions, Method
 
 
 COMMANDS = {
@@ -170,7 +169,7 @@ def _tables(items: str | None, given: dict[str, Any]) -> "list[ItemTable]":
 
 
 def _plan(given: dict[str, Any]) -> "BootstrapOptions":
-    from trivium.trust.selective.inference import BootstrapOptions
+    from trivium.trust.cluster_bootstrap import BootstrapOptions
 
     legacy = given["rng"] == "legacy"
     method: Method = "expanded percentile" if given["interval"] == "expanded" else given["interval"]

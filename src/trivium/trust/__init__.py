@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trivium.trust.certification import certify as certify
     from trivium.trust.certification import labels_needed as labels_needed
     from trivium.trust.change_detection import ChangeDetector as ChangeDetector
+    from trivium.trust.cluster_bootstrap import BootstrapOptions as BootstrapOptions
     from trivium.trust.cluster_bootstrap import Estimate as Estimate
     from trivium.trust.cluster_bootstrap import Groups as Groups
     from trivium.trust.cluster_bootstrap import bootstrap as bootstrap
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from trivium.trust.selective.curve import optimal_curve as optimal_curve
     from trivium.trust.selective.curve import risk_at as risk_at
     from trivium.trust.selective.curve import risk_coverage as risk_coverage
-    from trivium.trust.selective.inference import BootstrapOptions as BootstrapOptions
     from trivium.trust.selective.inference import bootstrap_deltas as bootstrap_deltas
     from trivium.trust.selective.inference import bootstrap_selective_metrics as bootstrap_selective_metrics
     from trivium.trust.selective.inference import selective_metrics as selective_metrics
@@ -77,7 +77,7 @@ _HOMES = {
     ),
     "certification": ("certify", "labels_needed"),
     "change_detection": ("ChangeDetector",),
-    "cluster_bootstrap": ("Estimate", "Groups", "bootstrap"),
+    "cluster_bootstrap": ("BootstrapOptions", "Estimate", "Groups", "bootstrap"),
     "clustered": ("ClusteredMean",),
     "confidence.functions": ("confidence_function",),
     "confidence.signals": ("Signals",),
@@ -94,7 +94,6 @@ _HOMES = {
     "rater_agreement": ("agreement", "krippendorff_alpha"),
     "selective.curve": ("augrc", "aurc", "optimal_curve", "risk_at", "risk_coverage"),
     "selective.inference": (
-        "BootstrapOptions",
         "bootstrap_deltas",
         "bootstrap_selective_metrics",
         "selective_metrics",

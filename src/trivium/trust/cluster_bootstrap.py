@@ -12,7 +12,15 @@ import numpy.typing as npt
 from trivium.errors import suggest
 from trivium.trust.arrays import Floats, check_inside_unit
 from trivium.trust.distributions import Interval
-from trivium.trust.resampling import Computing, Counts, Rng, leave_one_out, over_resamples
+from trivium.trust.resampling import (
+    ChunkMap,
+    Computing,
+    Counts,
+    OnProgress,
+    Rng,
+    leave_one_out,
+    over_resamples,
+)
 
 Method = Literal["expanded percentile", "percentile", "bca", "legacy"]
 
@@ -208,6 +216,88 @@ def ordered_ids(ids: Iterable[str]) -> list[str]:
     return sorted(distinct)
 
 
+class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the resampling and of the intervals.
+
+    Definition: docs/definitions/intervals.md#bootstrap.
+
+    Attributes:
+        resamples: Number of resamples.
+        seed: Seed of the generator.
+        rng: ``pcg64``, or ``legacy`` for NumPy's RandomState, which with ``method="legacy"`` reproduces the
+            artifacts of the original tool (docs/definitions/intervals.md#legacy).
+        level: Nominal coverage of the intervals, in (0, 1).
+        method: Method of the intervals; see :func:`estimate`.
+        empty_is_zero: Whether an area is 0 in a resample without predictions, as in the artifacts of the
+            original tool; otherwise it is undefined there.
+        threads: None: one per processor. It changes no result.
+        chunk_map: Where resamples are computed, instead of on threads: see
+            :data:`trivium.trust.resampling.ChunkMap`. It changes no result.
+        progress: Called with the number of further resamples that are done, on the calling thread.
+    """
+
+    resamples: int = 10_000
+    seed: int = 42
+    rng: Rng = "pcg64"
+    level: float = 0.95
+    method: Method = "expanded percentile"
+    empty_is_zero: bool = False
+    threads: int | None = None
+    chunk_map: ChunkMap | None = None
+    progress: OnProgress | None = None
+
+
+def estimates(
+    compute: Callable[[Counts], Floats],
+    points: Sequence[float | None],
+    groups: Groups,
+    options: BootstrapOptions,
+    *,
+    at_once: int,
+) -> list[Estimate]:
+    """Resample groups with replacement and estimate the uncertainty of several statistics at once.
+
+    Args:
+        compute: Maps counts of shape (groups, b) to the statistics, shape (k, b); NaN where undefined.
+        points: The statistics of the data, k of them.
+        groups: The groups of the data, at least one.
+        options: How to resample.
+        at_once: Most resamples in a chunk.
+    """
+    resampled = over_resamples(
+        compute,
+        groups.count,
+        resamples=options.resamples,
+        seed=options.seed,
+        rng=options.rng,
+        at_once=at_once,
+        threads=options.threads,
+        chunk_map=options.chunk_map,
+        progress=options.progress,
+    )
+    left_out = None
+    if options.method == "bca":
+        left_out = leave_one_out(compute, groups.count, at_once=at_once, threads=options.threads)
+    return [
+        estimate(
+            point,
+            resampled[row] if options.resamples else np.empty(0),
+            groups=groups.count,
+            n=groups.codes.size,
+            level=options.level,
+            method=options.method,
+            left_out=None if left_out is None else left_out[row],
+            sizes=np.bincount(groups.codes, minlength=groups.count),
+        )
+        for row, point in enumerate(points)
+    ]
+
+
+def undefined(options: BootstrapOptions) -> Estimate:
+    """The estimate of a statistic of no data."""
+    return estimate(None, np.empty(0), groups=0, n=0, level=options.level, method=options.method)
+
+
 _WEIGHTS_AT_ONCE = 1 << 20
 
 
@@ -261,29 +351,14 @@ def bootstrap(
         raise ValueError(f"resamples and seed must be at least 0; found {resamples} and {seed}")
     if given not in {"weights", "items"}:
         raise ValueError(f"given must be weights or items; found {given!r}")
+    options = BootstrapOptions(resamples=resamples, seed=seed, rng=rng, level=level, method=method, **how)
     known = Groups.of(groups)
-    count, n = known.count, known.codes.size
-    if not count:
-        return estimate(None, np.empty(0), groups=0, n=0, level=level, method=method)
+    if not known.count:
+        return undefined(options)
     figures = _on_weights(statistic) if given == "weights" else _on_items(statistic, known)
-    at_once = max(1, _WEIGHTS_AT_ONCE // count)
-    replicates = over_resamples(
-        figures, count, resamples=resamples, seed=seed, rng=rng, at_once=at_once, **how
-    )
-    point = float(figures(np.ones((count, 1), np.uint8))[0, 0])
-    left_out = None
-    if method == "bca":
-        left_out = leave_one_out(figures, count, at_once=at_once, threads=how["threads"])[0]
-    return estimate(
-        None if np.isnan(point) else point,
-        replicates[0] if resamples else np.empty(0),
-        groups=count,
-        n=n,
-        level=level,
-        method=method,
-        left_out=left_out,
-        sizes=np.bincount(known.codes, minlength=count),
-    )
+    point = float(figures(np.ones((known.count, 1), np.uint8))[0, 0])
+    at_once = max(1, _WEIGHTS_AT_ONCE // known.count)
+    return estimates(figures, [None if np.isnan(point) else point], known, options, at_once=at_once)[0]
 
 
 def _on_weights(statistic: Callable[[npt.NDArray[Any]], Any]) -> Callable[[Counts], Floats]:

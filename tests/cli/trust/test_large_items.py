@@ -8,7 +8,7 @@ from tests.cli.trust.trust_commands import answer, items
 from trivium.cli import output
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact, resamples_of
 from trivium.runs.items.files import read_items
-from trivium.trust.selective.inference import BootstrapOptions
+from trivium.trust.cluster_bootstrap import BootstrapOptions
 
 
 def test_a_folder_of_items_gives_the_curve_of_one_file(capsys):

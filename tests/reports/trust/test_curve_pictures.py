@@ -18,7 +18,7 @@ from trivium.reports.trust.tables import curve_blocks
 from trivium.runs.artifacts.curve import CurveArtifact, CurveOptions, curve_artifact
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
-from trivium.trust.selective.inference import BootstrapOptions
+from trivium.trust.cluster_bootstrap import BootstrapOptions
 
 
 def table(*, abstain: float, name: str = "a.jsonl", seed: int = 4, steps: int = 100) -> ItemTable:

@@ -22,10 +22,10 @@ from tests.runs.ray.conftest import NODE, alive, lose_a_node
 from trivium.errors import TriviumError
 from trivium.runs.engines import ray_resampling
 from trivium.runs.engines.ray_resampling import on_ray
+from trivium.trust.cluster_bootstrap import BootstrapOptions
 from trivium.trust.rater_agreement import agreement
 from trivium.trust.resampling import ChunkMap, over_resamples
 from trivium.trust.selective.inference import (
-    BootstrapOptions,
     bootstrap_deltas,
     bootstrap_selective_metrics,
 )

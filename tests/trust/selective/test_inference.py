@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.goldens import golden
 from tests.trust.selective.read import items_of, lower_hull_aurc, run_rows
 from trivium.errors import TrustError
-from trivium.trust.cluster_bootstrap import estimate
+from trivium.trust.cluster_bootstrap import BootstrapOptions, estimate
 from trivium.trust.resampling import draw_counts
 from trivium.trust.selective.curve import (
     augrc,
@@ -18,7 +18,6 @@ from trivium.trust.selective.curve import (
     risk_coverage,
 )
 from trivium.trust.selective.inference import (
-    BootstrapOptions,
     bootstrap_deltas,
     bootstrap_selective_metrics,
     selective_metrics,

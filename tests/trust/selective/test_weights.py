@@ -8,9 +8,9 @@ from tests.trust.selective.test_inference import NAMES, near
 from trivium.errors import TrustError
 from trivium.trust.active_inference import labelled_items
 from trivium.trust.active_sampling import Sampling, next_draw
+from trivium.trust.cluster_bootstrap import BootstrapOptions
 from trivium.trust.selective.curve import augrc, aurc, optimal_curve, risk_at, risk_coverage
 from trivium.trust.selective.inference import (
-    BootstrapOptions,
     bootstrap_deltas,
     bootstrap_selective_metrics,
     selective_metrics,

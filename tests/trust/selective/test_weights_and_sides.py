@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from trivium.errors import TrustError
+from trivium.trust.cluster_bootstrap import BootstrapOptions
 from trivium.trust.selective.inference import (
     METRIC_NAMES,
-    BootstrapOptions,
     RequestedMetrics,
     WeightedMetrics,
     bootstrap_deltas,

@@ -26,12 +26,11 @@ from trivium.runs.items.ranked import DEFINITIONS, Choice, Scale, choose, ranked
 from trivium.runs.items.table import ItemTable, Origin
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import EQUAL
-from trivium.trust.cluster_bootstrap import estimate, ordered_ids
+from trivium.trust.cluster_bootstrap import BootstrapOptions, estimate, ordered_ids
 from trivium.trust.paired import holm, minimum_detectable_effect, sign_counts
 from trivium.trust.selective.curve import Curve, hull, optimal_curve, risk_coverage
 from trivium.trust.selective.inference import (
     DEFAULT,
-    BootstrapOptions,
     Delta,
     bootstrap_deltas,
     bootstrap_selective_metrics,

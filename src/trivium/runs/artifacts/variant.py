@@ -10,11 +10,11 @@ from msgspec import UNSET, UnsetType
 from trivium.runs.items.ranked import Scale
 from trivium.runs.items.table import ItemTable
 from trivium.trust.calibration.quality import Reliability, probability_quality, reliability
-from trivium.trust.cluster_bootstrap import Estimate
+from trivium.trust.cluster_bootstrap import BootstrapOptions, Estimate
 from trivium.trust.clustered import FEW_GROUPS, TOO_FEW_GROUPS
 from trivium.trust.confidence.functions import CalibratorUse
 from trivium.trust.selective.curve import Curve, RiskAtCoverage, risk_at, risk_coverage
-from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics, selective_metrics
+from trivium.trust.selective.inference import bootstrap_selective_metrics, selective_metrics
 from trivium.trust.selective.items import Items
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ Groups are resampled, and all metrics of a resample come from one pass over the 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -12,17 +12,8 @@ import numpy as np
 
 from trivium.errors import TrustError, suggest
 from trivium.trust.arrays import Floats
-from trivium.trust.cluster_bootstrap import Estimate, Method, estimate, ordered_ids
-from trivium.trust.resampling import (
-    CHUNK,
-    ChunkMap,
-    Counts,
-    OnProgress,
-    Rng,
-    chunk_size,
-    leave_one_out,
-    over_resamples,
-)
+from trivium.trust.cluster_bootstrap import BootstrapOptions, Estimate, estimates, ordered_ids, undefined
+from trivium.trust.resampling import CHUNK, Counts, chunk_size
 from trivium.trust.selective.curve import ROUNDING, lower_hull_areas, optimal_areas
 from trivium.trust.selective.items import Items
 from trivium.trust.selective.sweep import Ranking, sweep
@@ -177,37 +168,6 @@ def _share(name: str, text: str) -> float:
     return share
 
 
-class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the resampling and of the intervals.
-
-    Definition: docs/definitions/intervals.md#bootstrap.
-
-    Attributes:
-        resamples: Number of resamples.
-        seed: Seed of the generator.
-        rng: ``pcg64``, or ``legacy`` for NumPy's RandomState, which with ``method="legacy"`` reproduces the
-            artifacts of the original tool (docs/definitions/intervals.md#legacy).
-        level: Nominal coverage of the intervals, in (0, 1).
-        method: Method of the intervals; see :func:`trivium.trust.cluster_bootstrap.estimate`.
-        empty_is_zero: Whether an area is 0 in a resample without predictions, as in the artifacts of the
-            original tool; otherwise it is undefined there.
-        threads: None: one per processor. It changes no result.
-        chunk_map: Where resamples are computed, instead of on threads: see
-            :data:`trivium.trust.resampling.ChunkMap`. It changes no result.
-        progress: Called with the number of further resamples that are done, on the calling thread.
-    """
-
-    resamples: int = 10_000
-    seed: int = 42
-    rng: Rng = "pcg64"
-    level: float = 0.95
-    method: Method = "expanded percentile"
-    empty_is_zero: bool = False
-    threads: int | None = None
-    chunk_map: ChunkMap | None = None
-    progress: OnProgress | None = None
-
-
 DEFAULT = BootstrapOptions()
 
 
@@ -264,11 +224,11 @@ def bootstrap_selective_metrics(
     """
     requested, groups = RequestedMetrics.of(names), items.groups.count
     if not items.n:
-        return dict.fromkeys(names, _undefined(options))
+        return dict.fromkeys(names, undefined(options))
     weighted = WeightedMetrics(items, requested)
     compute = partial(weighted.values, empty_is_zero=options.empty_is_zero)
     points = _points(weighted, groups)
-    values = _estimates(compute, points, items, options, at_once=weighted.at_once)
+    values = estimates(compute, points, items.groups, options, at_once=weighted.at_once)
     return dict(zip(names, values, strict=True))
 
 
@@ -306,7 +266,7 @@ def bootstrap_deltas(
     points = [_points(side, groups) for side in (first, second)]
     deltas = [None if a is None or b is None else b - a for a, b in zip(*points, strict=True)]
     at_once = min(first.at_once, second.at_once)
-    values = _estimates(compute, deltas, sides[1], options, at_once=at_once)
+    values = estimates(compute, deltas, sides[1].groups, options, at_once=at_once)
     return {
         name: Delta(left=a, right=b, estimate=delta)
         for name, a, b, delta in zip(names, *points, values, strict=True)
@@ -341,49 +301,6 @@ def _differences(
     return theirs - ours
 
 
-def _estimates(
-    compute: Callable[[Counts], Floats],
-    points: Sequence[float | None],
-    items: Items,
-    options: BootstrapOptions,
-    *,
-    at_once: int,
-) -> list[Estimate]:
-    groups = items.groups.count
-    sizes = np.bincount(items.groups.codes, minlength=groups)
-    replicates = over_resamples(
-        compute,
-        groups,
-        resamples=options.resamples,
-        seed=options.seed,
-        rng=options.rng,
-        at_once=at_once,
-        threads=options.threads,
-        chunk_map=options.chunk_map,
-        progress=options.progress,
-    )
-    left_out = None
-    if options.method == "bca":
-        left_out = leave_one_out(compute, groups, at_once=at_once, threads=options.threads)
-    return [
-        estimate(
-            point,
-            replicates[row] if options.resamples else np.empty(0),
-            groups=groups,
-            n=items.n,
-            level=options.level,
-            method=options.method,
-            left_out=None if left_out is None else left_out[row],
-            sizes=sizes,
-        )
-        for row, point in enumerate(points)
-    ]
-
-
 def _points(weighted: WeightedMetrics, groups: int) -> list[float | None]:
     values = weighted.values(np.ones((groups, 1), np.uint8))[:, 0]
     return [None if np.isnan(value) else float(value) for value in values]
-
-
-def _undefined(options: BootstrapOptions) -> Estimate:
-    return estimate(None, np.empty(0), groups=0, n=0, level=options.level, method=options.method)
