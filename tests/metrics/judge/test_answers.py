@@ -32,7 +32,10 @@ COSINE = EvidenceSimilarity("cosine")
 
 def parse(text, dimensions, scores, **how):
     form = schema(dimensions, scores, alone=how.get("alone", False))
-    return answers.parse(text, dimensions, form, **how)
+    found, wrong = answers.parse(text, dimensions, form, **how)
+    for mistake in wrong.values():
+        raise mistake
+    return found
 
 
 FORMS = {rubric.name: schema(rubric.dimensions, WHOLE) for rubric in (REVIEW, AGENT)}

@@ -15,7 +15,7 @@ from trivium.metrics.judge.client.models import JudgeExecutor
 from trivium.metrics.judge.client.providers import GivenUp
 from trivium.metrics.judge.client.request import ModelRequest
 from trivium.metrics.judge.client.structured_output import ask
-from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer
+from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, Mistakes
 from trivium.metrics.judge.prompts.json_extract import DuplicateMembers, NoJson, extract_json
 from trivium.metrics.judge.prompts.prompt import delimited
 from trivium.safe_text import sanitise
@@ -148,7 +148,7 @@ def _so_far(messages: Sequence[ChatMessage]) -> str:
     return f"{delimited({'conversation': sanitise(text)[0]})}\n\nWhat do you say next, or are you done?"
 
 
-def _parsed(text: str, _names: Collection[str], *, first: bool) -> Answers:
+def _parsed(text: str, _names: Collection[str], *, first: bool) -> tuple[Answers, Mistakes]:
     """Read what the model says as the user."""
     try:
         given = extract_json(text).value
@@ -161,4 +161,4 @@ def _parsed(text: str, _names: Collection[str], *, first: bool) -> Answers:
     over = done and not first
     if not over and not (isinstance(message, str) and message.strip()):
         raise MalformedAnswer("message", "what the user says, which is not empty", "empty")
-    return cast("Answers", {USER: Saying("" if over else str(message), done)})
+    return cast("Answers", {USER: Saying("" if over else str(message), done)}), {}

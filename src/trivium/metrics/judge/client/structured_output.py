@@ -18,7 +18,7 @@ from trivium.metrics.judge.client.request import (
     ModelResponse,
     OutputMode,
 )
-from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, about
+from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, Mistakes, about
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ NEVER_AS_ASKED = "answered {}, never as asked: "
 
 CUT_OFF = " (cut off at {:,} tokens, judge.max_tokens)"
 
-Parse = Callable[[str, Collection[str]], Answers]
-"""Parses a text into answers about some dimensions, or raises MalformedAnswer."""
+Parse = Callable[[str, Collection[str]], tuple[Answers, Mistakes]]
+"""Parses a text into answers about some dimensions and mistakes in others, or raises MalformedAnswer."""
 
 NEXT_OUTPUT: dict[OutputMode, OutputMode] = {"native": "tool", "tool": "prompted"}
 """How a schema is sent that was answered twice, never with JSON of its form."""
@@ -95,26 +95,28 @@ async def ask(
             break
         times, response = len(results), results[-1].response
         _check_read(models, results)
-        error, valid = _parsed(response, left, parse)
+        valid, wrong, no_answer = _parsed(response.text, left, parse)
         answer |= valid
         response_of |= dict.fromkeys(valid, response)
-        if error is None:
+        mistakes = [no_answer] if no_answer else list(wrong.values())
+        if not mistakes:
             errors = {}
             break
         cut = CUT_OFF.format(request.max_tokens) if response.finish == "length" else ""
-        if isinstance(error, PartlyMalformed):
-            errors = {each: why + cut for each, why in error.errors.items()}
-        output = _next_output(results[-1], error, is_first=times == 1)
+        errors = {each: f"{why}{cut}" for each, why in wrong.items()} or errors
+        why = "; ".join(map(str, mistakes)) + cut
+        output = _next_output(results[-1], is_first=times == 1, no_json=no_answer is not None)
         if output is None or (answer and times > 1):
             if answer:
                 break
             models.cache.drop([each.sent.key for each in results])
-            raise GivenUp(f"{request.model} {_why_none(times, f'{error}{cut}')}", cause="unusable")
-        log.info("%s: malformed answer, asked once more (%s): %s%s", request.model, output, error, cut)
+            raise GivenUp(f"{request.model} {_why_none(times, why)}", cause="unusable")
+        log.info("%s: malformed answer, asked once more (%s): %s", request.model, output, why)
         left = tuple(each for each in left if each not in answer)
         sent = msgspec.structs.replace(request, output=output)
         if times == 1:
-            sent = _once_more(request, response, error, left if answer else ())
+            wanted = "; ".join(each.wanted for each in mistakes)
+            sent = _once_more(request, response, wanted, left if answer else ())
     if errors:
         models.cache.drop([each.sent.key for each in results[1:]])
     return StructuredAnswer(
@@ -143,22 +145,22 @@ def _why_none(times: int, error: str) -> str:
     return NEVER_AS_ASKED.format("twice" if times == 2 else f"{times} times") + error
 
 
-def _next_output(result: AskResult, error: MalformedAnswer, *, is_first: bool) -> OutputMode | None:
+def _next_output(result: AskResult, *, is_first: bool, no_json: bool) -> OutputMode | None:
     """How the schema is sent once more after a malformed answer; None if the model is not asked again."""
     if result.response.finish == "content_filter":
         return None
     if is_first:
         return result.sent.output
-    no_json = not isinstance(error, PartlyMalformed) and result.response.finish != "length"
-    return NEXT_OUTPUT.get(result.sent.output) if no_json else None
+    whole = result.response.finish != "length"
+    return NEXT_OUTPUT.get(result.sent.output) if no_json and whole else None
 
 
 def _once_more(
-    request: ModelRequest, response: ModelResponse, error: MalformedAnswer, names: Collection[str]
+    request: ModelRequest, response: ModelResponse, wanted: str, names: Collection[str]
 ) -> ModelRequest:
     """The request that sends a malformed answer back, for some dimensions, or for all if none are named."""
     part = f"{', '.join(names)} again, and nothing else" if names else "the whole answer again"
-    correction = f"That answer cannot be used: {error.wanted}. Give {part}, as JSON."
+    correction = f"That answer cannot be used: {wanted}. Give {part}, as JSON."
     if response.finish == "length":
         correction += " It was cut off at its end: be brief."
     turns = (*request.turns, response.text[:MAX_CHARS_SENT_BACK], correction)
@@ -167,12 +169,10 @@ def _once_more(
 
 
 def _parsed(
-    response: ModelResponse, names: Collection[str], parse: Parse
-) -> tuple[MalformedAnswer | None, Answers]:
-    """Parse a response; return the error or None, and the valid answers."""
+    text: str, names: Collection[str], parse: Parse
+) -> tuple[Answers, Mistakes, MalformedAnswer | None]:
+    """Parse a text; return the valid answers, the mistakes in others, and why there is none at all."""
     try:
-        return None, parse(response.text, names)
-    except PartlyMalformed as partly:
-        return partly, partly.valid
-    except MalformedAnswer as wholly:
-        return wholly, {}
+        return *parse(text, names), None
+    except MalformedAnswer as malformed:
+        return {}, {}, malformed

@@ -59,21 +59,6 @@ class MalformedAnswer(Exception):
         self.wanted = f"{where} must be {wanted}"
 
 
-class PartlyMalformed(MalformedAnswer):
-    """Some dimensions of an answer do not fit its schema.
-
-    Args:
-        valid: The answers about the other dimensions, by name.
-        errors: The errors, by name.
-    """
-
-    def __init__(self, valid: "Answers", errors: Mapping[str, MalformedAnswer]) -> None:
-        Exception.__init__(self, "; ".join(map(str, errors.values())))
-        self.wanted = "; ".join(each.wanted for each in errors.values())
-        self.valid = valid
-        self.errors = {name: str(each) for name, each in errors.items()}
-
-
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A claim of an output: the quote about it, the reasoning, its importance and the verdict."""
 
@@ -119,7 +104,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Answers = dict[str, Answer]
-"""Answers by dimension."""
+Mistakes = dict[str, MalformedAnswer]
+"""Answers, and what is wrong with others, by dimension."""
 
 
 def key_of(dimension: Dimension, *, alone: bool) -> str:
@@ -192,7 +178,7 @@ def parse(
     shown: Iterable[str] = (),
     cut: Collection[str] = (),
     alone: bool = False,
-) -> Answers:
+) -> tuple[Answers, Mistakes]:
     """Parse a model's text into the answer about each dimension.
 
     Args:
@@ -205,9 +191,11 @@ def parse(
             becomes ``unverifiable``.
         alone: Whether the answer has neutral keys, as in :func:`schema`.
 
+    Returns:
+        The valid answers; and what is wrong with the others: a field is missing, or a value is not allowed.
+
     Raises:
-        MalformedAnswer: If the text holds no JSON, a field is missing, or a value is not allowed. A
-            PartlyMalformed holds the valid answers if only some dimensions are affected.
+        MalformedAnswer: If the text holds no JSON, or none that may be an answer.
     """
     keys = {key_of(each, alone=alone) for each in dimensions}
     try:
@@ -223,7 +211,7 @@ def parse(
     if not extracted.whole and not keys & given.keys():
         raise _no_json(text)
     answers: Answers = {}
-    mistakes: dict[str, MalformedAnswer] = {}
+    mistakes: Mistakes = {}
     for each in dimensions:
         try:
             reader, key = _Reader(aspects), key_of(each, alone=alone)
@@ -232,9 +220,7 @@ def parse(
             answers[each.name] = _answer(each, fields, tuple(reader.not_given), shown_whole=shown_whole)
         except MalformedAnswer as mistake:
             mistakes[each.name] = mistake
-    if mistakes:
-        raise PartlyMalformed(answers, mistakes)
-    return answers
+    return answers, mistakes
 
 
 def _of_call(value: Any, keys: Collection[str]) -> Any:

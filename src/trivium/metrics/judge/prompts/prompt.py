@@ -8,7 +8,7 @@ from hashlib import blake2b
 import msgspec
 
 from trivium.metrics.judge.judgement import likert_scale
-from trivium.metrics.judge.prompts.answer import Answer, Schema, key_of, parse, schema
+from trivium.metrics.judge.prompts.answer import Answers, Mistakes, Schema, key_of, parse, schema
 from trivium.metrics.judge.prompts.context import Context, Truncation
 from trivium.suites.case import Case
 from trivium.suites.rubrics.rubric import (
@@ -220,11 +220,11 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Key of a dimension in the answer."""
         return key_of(dimension, alone=self.alone)
 
-    def parse(self, text: str, names: Collection[str]) -> dict[str, Answer]:
-        """Parse a model's text into the answers about the named dimensions.
+    def parse(self, text: str, names: Collection[str]) -> tuple[Answers, Mistakes]:
+        """Parse a model's text into the answers about the named dimensions, and what is wrong with others.
 
         Raises:
-            MalformedAnswer: If the text does not fit the schema.
+            MalformedAnswer: If the text holds no answer.
         """
         return parse(
             text,
