@@ -82,6 +82,24 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         return Spending(requests=1, unknown=1, unknown_usd=self.usd, unknown_tokens=self.tokens)
 
 
+class Account:
+    """What this process has drawn of one limit, in USD or in tokens, spent and reserved.
+
+    Attributes:
+        limit: The limit of the run; None for no limit.
+        advance: What is drawn in advance.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit = limit
+        self.advance = ADVANCE_SHARE * (limit or 0)
+        self.drawn = self.spent = self.reserved = 0.0
+
+    def needed(self, more: float = 0.0) -> float:
+        """What must be drawn for one more request; not positive if enough is drawn, 0 without a limit."""
+        return 0.0 if self.limit is None else self.spent + self.reserved + more - self.drawn
+
+
 class Budget:
     """The budget of one run, for one event loop; several processes may share it through a ledger.
 
@@ -101,14 +119,9 @@ class Budget:
         ledger: Ledger | None = None,
     ) -> None:
         self._prices = prices
-        self._budget_usd = budget_usd
-        self._budget_tokens = budget_tokens
-        self._bounded = budget_usd is not None or budget_tokens is not None
+        self._usd, self._tokens = Account(budget_usd), Account(budget_tokens)
         self._ledger = ledger or Ledger()
-        # Drawn, and spent of it, by this process.
-        self._drawn_usd, self._drawn_tokens = 0.0, 0
-        self._usd, self._tokens = 0.0, 0
-        self._reserved_usd, self._reserved_tokens, self._in_flight = 0.0, 0, 0
+        self._in_flight = 0
         self._settled = asyncio.Event()
         self._drawing = asyncio.Lock()
         self._bound = InputTokenBound()
@@ -128,7 +141,7 @@ class Budget:
         """
         name = self._prices.name(request)
         price = self._prices.price(name)
-        if price is None and self._budget_usd is not None:
+        if price is None and self._usd.limit is not None:
             why = f"no price of {name} is known, and the run has a budget in USD"
             raise GivenUp(why, cause="budget")
         while True:
@@ -141,16 +154,17 @@ class Budget:
                 input_tokens=read,
                 output_tokens=written,
             )
-            if self._covers(reservation):
+            needed = self._needed(reservation)
+            if max(needed) <= 0:
                 break
-            before = self._in_flight, self._needed(reservation)
+            before = self._in_flight, needed
             if await self._draw(reservation) or before != (self._in_flight, self._needed(reservation)):
                 continue
             if not self._in_flight:
                 raise GivenUp(self._shortfall(reservation), cause="budget")
             await self._settled.wait()
-        self._reserved_usd += reservation.usd
-        self._reserved_tokens += reservation.tokens
+        self._usd.reserved += reservation.usd
+        self._tokens.reserved += reservation.tokens
         self._in_flight += 1
         # If the process is killed now, this stays: sent, billing unknown.
         self._ledger.record(reservation.entry, reservation.as_unknown)
@@ -193,8 +207,8 @@ class Budget:
             more = reservation.as_unknown
         else:
             more = Spending(requests=1)
-        self._usd += more.most_usd
-        self._tokens += more.most_tokens
+        self._usd.spent += more.most_usd
+        self._tokens.spent += more.most_tokens
         self._ledger.record(reservation.entry, more - reservation.as_unknown)
         self._release(reservation)
         self._give_surplus_back()
@@ -206,46 +220,39 @@ class Budget:
 
     def close(self) -> None:
         """Give back what was drawn and not spent. No request may be in flight."""
-        if self._bounded and (self._drawn_usd, self._drawn_tokens) != (self._usd, self._tokens):
-            self._give_back(self._drawn_usd - self._usd, self._drawn_tokens - self._tokens)
+        usd, tokens = self._needed()
+        if usd or tokens:
+            self._give_back(-usd, -int(tokens))
 
-    def _covers(self, reservation: Reservation) -> bool:
-        """Whether what is drawn is enough for one more request."""
-        usd, tokens = self._needed(reservation)
-        return (self._budget_usd is None or usd <= 0) and (self._budget_tokens is None or tokens <= 0)
-
-    def _needed(self, more: Reservation | None = None) -> tuple[float, int]:
-        """USD and tokens that must be drawn for one more request; not positive if what is drawn is enough."""
+    def _needed(self, more: Reservation | None = None) -> tuple[float, float]:
+        """USD and tokens that must be drawn for one more request (:meth:`Account.needed`)."""
         usd, tokens = (0.0, 0) if more is None else (more.usd, more.tokens)
-        return (
-            self._usd + self._reserved_usd + usd - self._drawn_usd,
-            self._tokens + self._reserved_tokens + tokens - self._drawn_tokens,
-        )
+        return self._usd.needed(usd), self._tokens.needed(tokens)
 
     def _shortfall(self, reservation: Reservation) -> str:
         """Why the budget does not allow a request, after the ledger has refused it."""
         committed_usd, committed_tokens = self._ledger.committed()
-        spent_usd = committed_usd - self._drawn_usd + self._usd
-        spent_tokens = committed_tokens - self._drawn_tokens + self._tokens
-        need_usd, _ = self._needed(reservation)
+        usd, tokens = self._usd, self._tokens
         # Another process may have given back since then: the one bound that there is refused the request.
-        short = self._budget_usd is not None and committed_usd + max(0.0, need_usd) > self._budget_usd
-        if short or self._budget_tokens is None:
+        needed = max(0.0, usd.needed(reservation.usd))
+        if tokens.limit is None or (usd.limit is not None and committed_usd + needed > usd.limit):
+            spent_usd = committed_usd - usd.drawn + usd.spent
             return (
-                f"the budget of ${self._budget_usd:g} is used up: ${spent_usd:.6f} is spent, and a request "
-                f"may cost ${reservation.usd:.6f} (judge.budget_usd)"
+                f"the budget of ${usd.limit:g} is used up: ${spent_usd:.6f} is spent, and a request may cost "
+                f"${reservation.usd:.6f} (judge.budget_usd)"
             )
+        spent_tokens = int(committed_tokens - tokens.drawn + tokens.spent)
         return (
-            f"the budget of {self._budget_tokens:,} tokens is used up: {spent_tokens:,} are used, and a "
-            f"request may use {reservation.tokens:,} (judge.budget_tokens)"
+            f"the budget of {tokens.limit:,} tokens is used up: {spent_tokens:,} are used, and a request "
+            f"may use {reservation.tokens:,} (judge.budget_tokens)"
         )
 
     def _release(self, reservation: Reservation) -> None:
-        self._reserved_usd -= reservation.usd
-        self._reserved_tokens -= reservation.tokens
+        self._usd.reserved -= reservation.usd
+        self._tokens.reserved -= reservation.tokens
         self._in_flight -= 1
         if not self._in_flight:
-            self._reserved_usd = 0.0  # rounding does not add up over a long run
+            self._usd.reserved = 0.0  # rounding does not add up over a long run
         self._settled.set()
         self._settled = asyncio.Event()  # for those who wait from now on
 
@@ -255,41 +262,35 @@ class Budget:
         Returns:
             Whether it is worth looking again: something was drawn, by this task or another.
         """
-        before = self._drawn_usd, self._drawn_tokens
+        before = self._usd.drawn, self._tokens.drawn
         async with self._drawing:
-            if before != (self._drawn_usd, self._drawn_tokens):
+            if before != (self._usd.drawn, self._tokens.drawn):
                 return True
-            for advance_usd, advance_tokens in (self._advances(), (0.0, 0.0)):
+            for share in (1, 0):
                 usd, tokens = self._needed(reservation)
                 draw = Draw(
-                    usd=0.0 if self._budget_usd is None else max(0.0, usd + advance_usd),
-                    tokens=0 if self._budget_tokens is None else max(0, int(tokens + advance_tokens)),
-                    budget_usd=self._budget_usd,
-                    budget_tokens=self._budget_tokens,
+                    usd=max(0.0, usd + share * self._usd.advance),
+                    tokens=max(0, int(tokens + share * self._tokens.advance)),
+                    budget_usd=self._usd.limit,
+                    budget_tokens=self._tokens.limit,
                 )
                 if await asyncio.to_thread(self._ledger.draw, draw):
-                    self._drawn_usd += draw.usd
-                    self._drawn_tokens += draw.tokens
+                    self._usd.drawn += draw.usd
+                    self._tokens.drawn += draw.tokens
                     return True
             return False
 
     def _give_surplus_back(self) -> None:
         """Leave to other processes what this one does not need soon."""
-        advance_usd, advance_tokens = self._advances()
         usd, tokens = (-need for need in self._needed())
-        too_much = self._budget_usd is not None and usd > 2 * advance_usd
-        if too_much or (self._budget_tokens is not None and tokens > 2 * advance_tokens):
+        advance_usd, advance_tokens = self._usd.advance, self._tokens.advance
+        if usd > 2 * advance_usd or tokens > 2 * advance_tokens:
             self._give_back(max(0.0, usd - advance_usd), max(0, int(tokens - advance_tokens)))
 
     def _give_back(self, usd: float, tokens: int) -> None:
-        usd = 0.0 if self._budget_usd is None else usd
-        tokens = 0 if self._budget_tokens is None else tokens
         self._ledger.give_back(usd=usd, tokens=tokens)
-        self._drawn_usd -= usd
-        self._drawn_tokens -= tokens
-
-    def _advances(self) -> tuple[float, float]:
-        return ADVANCE_SHARE * (self._budget_usd or 0.0), ADVANCE_SHARE * (self._budget_tokens or 0)
+        self._usd.drawn -= usd
+        self._tokens.drawn -= tokens
 
 
 def _usage_reported(response: ModelResponse) -> bool:

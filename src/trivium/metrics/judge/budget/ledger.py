@@ -68,7 +68,7 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
     usd: float = 0.0
     tokens: int = 0
     budget_usd: float | None = None
-    budget_tokens: int | None = None
+    budget_tokens: float | None = None
 
     def fits(self, usd: float, tokens: int) -> bool:
         """Whether the amount may be drawn when this much is committed already."""
