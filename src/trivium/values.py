@@ -15,6 +15,7 @@ JsonObject = dict[str, Any]
 """A JSON object of a foreign format, or with user-defined keys: the types of its values are unknown."""
 
 R = TypeVar("R")
+S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 
 
@@ -139,6 +140,23 @@ _BEFORE_A_VALUE = b"[{,"
 _AT_ONCE = 2**24
 
 TOO_MANY_VALUES = f"holds more than {MAX_VALUES:,} values, the most that are read"
+
+
+def record_of(kind: type[S], source: object, /, **others: Any) -> S:
+    """Return a record of a kind with the attributes of an object.
+
+    Args:
+        kind: The kind.
+        source: The object.
+        **others: The fields that the object does not have, or that are something else there.
+    """
+    names = [name for name in kind.__struct_fields__ if name not in others]
+    return kind(**others, **{name: getattr(source, name) for name in names})
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """``1 trace``, ``1,200 traces``."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def holds_too_many_values(content: bytes) -> bool:

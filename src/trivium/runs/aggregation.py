@@ -32,7 +32,7 @@ from trivium.runs.summary import CompositeFigure, Failure
 from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline, outline_of
 from trivium.suites.settings import Settings
 from trivium.trust.intervals import probability_of_change
-from trivium.values import Largest
+from trivium.values import Largest, record_of
 
 if TYPE_CHECKING:
     from trivium.store.store import Store
@@ -249,8 +249,7 @@ def composite_figure(aggregation: Aggregation, *, level: float) -> CompositeFigu
     parts = [name for name, weight in settings.weights.items() if weight]
     if not parts:
         return None
-    column = aggregation.composite
-    figure = column.figure(level=level)
+    figure = aggregation.composite.figure(level=level)
     means = {name: aggregation.columns[name].mean if name in aggregation.columns else None for name in parts}
     result = any(
         mean is not None and measures_result(name, aggregation.columns[name].tier)
@@ -264,14 +263,10 @@ def composite_figure(aggregation: Aggregation, *, level: float) -> CompositeFigu
     elif not (all_failed or may_recommend(coverage, settings, result=result)):
         why_none = "nothing that looks at the result has a score" if not result else "too little was measured"
     recommended = figure.mean if why_none is None else None
-    return CompositeFigure(
-        mean=figure.mean,
-        ci95=figure.ci95,
-        n=figure.n,
+    return record_of(
+        CompositeFigure,
+        figure,
         coverage=coverage,
-        groups=figure.groups,
-        status=figure.status,
-        method=figure.method,
         recommendation=None if recommended is None else recommend(recommended, settings.thresholds),
         why_none=why_none,
         threshold=None if recommended is None else nearest_threshold(recommended, settings.thresholds),
@@ -283,7 +278,6 @@ def composite_figure(aggregation: Aggregation, *, level: float) -> CompositeFigu
             if aggregation.recommendations[name]
         },
         parts=means,
-        missing=column.missing,
         asked=aggregation.settings.asks_for_composite,
     )
 

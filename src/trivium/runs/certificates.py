@@ -25,7 +25,7 @@ from trivium.suites.certificate import JudgeCertificate, JudgedBy, loaded
 from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import Settings
-from trivium.values import dict_, is_number, json_text
+from trivium.values import counted, dict_, is_number, json_text
 
 if TYPE_CHECKING:
     from trivium.trust.calibration.calibrator import Calibrator
@@ -71,13 +71,14 @@ class AcceptedShare:
     Args:
         certificate: The certificate.
         earlier: Number of earlier runs under it.
+        moved: Why it expired in one of them, or None.
 
     Attributes:
         moved: Why the certificate has expired, or None.
     """
 
-    def __init__(self, certificate: JudgeCertificate, *, earlier: int = 0) -> None:
-        self.moved: str | None = None
+    def __init__(self, certificate: JudgeCertificate, *, earlier: int = 0, moved: str | None = None) -> None:
+        self.moved = moved
         self._groups: set[str] = set()
         self._accepted = 0
         self._share, self._n = certificate.coverage, certificate.groups
@@ -113,8 +114,8 @@ class AcceptedShare:
             )
 
 
-def drift_before(store: Store, settings: Settings) -> dict[str, tuple[int, str | None]]:
-    """By dimension, how many earlier runs the certificates of a suite were applied in, and why one expired.
+def drift_before(store: Store, settings: Settings) -> dict[str, AcceptedShare]:
+    """By dimension, the accepted shares of the certificates of a suite, after the runs so far.
 
     A certificate that expired because its accepted share moved stays so.
     """
@@ -129,7 +130,8 @@ def drift_before(store: Store, settings: Settings) -> dict[str, tuple[int, str |
             == (certificate.name, certificate.threshold, certificate.epsilon)
         ]
         reasons = [why for each in applied for why in each.why if why.startswith(DRIFT)]
-        found[certificate.dimension] = len(applied), next(iter(reasons), None)
+        moved = next(iter(reasons), None)
+        found[certificate.dimension] = AcceptedShare(certificate, earlier=len(applied), moved=moved)
     return found
 
 
@@ -149,7 +151,7 @@ class Certificates:
         provenance: Provenance,
         certificates: Sequence[JudgeCertificate] | None = None,
         *,
-        before: Mapping[str, tuple[int, str | None]] | None = None,
+        before: Mapping[str, AcceptedShare] | None = None,
     ) -> None:
         self._by_dimension = {
             each.dimension: _Applied(
@@ -183,15 +185,11 @@ class _Applied:
         self,
         certificate: JudgeCertificate,
         conditions: JudgedBy,
-        before: tuple[int, str | None] | None,
+        share: AcceptedShare | None,
     ) -> None:
         self._certificate = certificate
         self._expired = next(expiries(certificate, conditions), None)
-        self._share: AcceptedShare | None = None
-        if before is not None:
-            earlier, moved = before
-            self._share = AcceptedShare(certificate, earlier=earlier)
-            self._share.moved = moved
+        self._share = share
 
     def mark(self, score: Score, group: str) -> dict[str, Any]:
         """Return ``answer`` (accepted or to people), ``confidence`` and ``why`` it goes to people."""
@@ -349,7 +347,7 @@ def expired(acceptance: Mapping[str, Acceptance]) -> Iterator[str]:
     """Yield a warning for each certificate that does not apply to some judgements, with the reason."""
     for name, accepted in acceptance.items():
         if count := accepted.larger_groups:
-            groups = "1 group has" if count == 1 else f"{count:,} groups have"
+            groups = counted(count, "group has", "groups have")
             yield f"{name}: {groups} more accepted judgements than {accepted.certificate} holds for"
         for why, count in accepted.why.items():
             if why.startswith(EXPIRED):

@@ -21,7 +21,7 @@ from trivium.suites.rubrics.rubric import INPUT_NAMES
 from trivium.trust.arrays import Floats
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Interval
-from trivium.values import dict_, list_
+from trivium.values import counted, dict_, list_
 
 NO_JUDGE = "no judge"
 """Prefix of the reason of a judgement that no judge could make."""
@@ -362,8 +362,7 @@ def most_frequent(reasons: Mapping[str, int]) -> str:
     if not reasons:
         return "no reason is known"
     top = max(reasons.items(), key=lambda item: (item[1], item[0]))[0].removeprefix(f"{NO_JUDGE}: ")
-    others = len(reasons) - 1
-    return top if not others else f"{top} (and {others} other {'reason' if others == 1 else 'reasons'})"
+    return top if len(reasons) == 1 else f"{top} (and {counted(len(reasons) - 1, 'other reason')})"
 
 
 def _value_if_judged(score: Score | ScoreOutline) -> float | None:

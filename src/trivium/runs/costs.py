@@ -22,7 +22,7 @@ from trivium.runs.summary import AgentTotals, JudgeCosts, ModelCosts
 from trivium.store.records import AttemptUsage, RequestUsage, RunRecord
 from trivium.suites.settings import JudgeSettings, Settings
 from trivium.traces.trace import Span, SpanUsage
-from trivium.values import sum_known
+from trivium.values import record_of, sum_known
 
 if TYPE_CHECKING:
     from trivium.metrics.judge.judge import Judge
@@ -175,9 +175,9 @@ def sum_costs(
     total += Spending(
         unknown_usd=unrecorded if unrecorded > _ROUNDING_USD else 0.0, unknown_tokens=unrecorded_tokens
     )
-    run_costs = _sum([(total, 1)])
-    return JudgeCosts(
-        **{name: getattr(run_costs, name) for name in ModelCosts.__struct_fields__},
+    return record_of(
+        JudgeCosts,
+        _sum([(total, 1)]),
         budget_usd=judge.budget_usd,
         budget_tokens=judge.budget_tokens,
         models={name: _sum([(each, 1) for each in of_model]) for name, of_model in models.items()},

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from math import ceil
-from typing import NamedTuple, Self
 
 from trivium.runs.columns import Column, most_frequent
 from trivium.runs.summary import GateAnswer
@@ -67,18 +66,18 @@ def gate_result(
     """
     estimate = column.clustered_mean if column else None
     limits = {"at_least": at_least, "at_most": at_most}
-    known = _LimitCheck.of(estimate, level, limits)
+    known, answer, _ = check = _checked(estimate, level, limits)
     symbol, limit = ("≤", at_most) if at_least is None else ("≥", at_least)
     assert limit is not None  # noqa: S101 - gate_answer refuses it
     missing = column.missing if column else 0
-    answer, cases = known.answer, [known]
+    cases = [check]
     needs: int | None = 0
     if answer == "inconclusive":
         needs = groups_to_settle(estimate, limit, level=level)
     if column and missing and not ignore_missing:
         ends = column.extreme_means()
-        cases = [_LimitCheck.of(end, level, limits) for end in (ends if at_most is None else ends[::-1])]
-        worst, best = (case.answer for case in cases)
+        cases = [_checked(end, level, limits) for end in (ends if at_most is None else ends[::-1])]
+        worst, best = (of_end for _, of_end, _ in cases)
         if estimate is not None:  # without a measured value, any answer would rest on assumptions alone
             answer = "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
         # If the present values settle the gate, only the missing ones keep it open.
@@ -87,40 +86,29 @@ def gate_result(
         gate=f"{name} {symbol} {limit:g}",
         answer=answer,
         proof=answer,
-        probabilities=tuple(case.probability for case in cases if case.probability is not None and estimate),
+        probabilities=tuple(chance for *_, chance in cases if chance is not None and estimate),
         value=column.mean if column else None,
-        ci95=_ends(known.interval),
+        ci95=_ends(known),
         needs_cases=needs and ceil(needs * estimate.n / estimate.groups) if estimate else needs,
         needs_groups=needs,
         missing=missing,
         due=column.due if column else 0,
         why=most_frequent(column.reasons_missing) if column and missing else None,
         ignored=ignore_missing,
-        worst=_ends(cases[0].interval) if len(cases) == 2 else None,
-        best=_ends(cases[1].interval) if len(cases) == 2 else None,
+        worst=_ends(cases[0][0]) if len(cases) == 2 else None,
+        best=_ends(cases[1][0]) if len(cases) == 2 else None,
     )
 
 
-class _LimitCheck(NamedTuple):
-    """A mean checked against a limit.
-
-    Attributes:
-        interval: The interval of the mean; None if there is none.
-        answer: What the interval proves.
-        probability: Probability that the true mean misses the limit; None without an interval.
-    """
-
-    interval: Interval | None
-    answer: Answer
-    probability: float | None
-
-    @classmethod
-    def of(cls, mean: ClusteredMean | None, level: float, limits: dict[str, float | None]) -> Self:
-        interval = None if mean is None else mean.interval(level)
-        answer = gate_answer(interval, None if mean is None else mean.mean, **limits)
-        if mean is None or interval is None:
-            return cls(interval, answer, None)
-        return cls(interval, answer, probability_of_missing(mean.mean, interval, **limits))
+def _checked(
+    mean: ClusteredMean | None, level: float, limits: dict[str, float | None]
+) -> tuple[Interval | None, Answer, float | None]:
+    """Check a mean against a limit: its interval, what that proves, and how likely the mean misses it."""
+    interval = None if mean is None else mean.interval(level)
+    answer = gate_answer(interval, None if mean is None else mean.mean, **limits)
+    if mean is None or interval is None:
+        return interval, answer, None
+    return interval, answer, probability_of_missing(mean.mean, interval, **limits)
 
 
 def _ends(interval: Interval | None) -> tuple[float, float] | None:

@@ -20,6 +20,7 @@ from trivium.runs.summary import Figure, HumanFigure
 from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
+from trivium.values import record_of
 
 SUCCESS = "success"
 
@@ -156,8 +157,9 @@ def _beside(
         means = {position: sum(run[position]) / len(run[position]) for position in people}
         weighed = {position: [means[position]] * len(values) for position, values in people.items()}
         own = _figure(name, weighed, clusters, level)
-    return HumanFigure(
-        **{field: getattr(figure, field) for field in Figure.__struct_fields__},
+    return record_of(
+        HumanFigure,
+        figure,
         run_mean=None if own is None else own.mean,
         run_ci95=None if own is None else own.ci95,
     )

@@ -19,7 +19,7 @@ from trivium.suites.case import Case
 from trivium.suites.selection import value_at
 from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.subsets import SubsetDifference, adjusted, subset_difference
-from trivium.values import text_or_json
+from trivium.values import counted, text_or_json
 
 MAX_SLICES = 1000
 """Most values that a key may have."""
@@ -269,7 +269,7 @@ def _warnings(slices: list[Slice], *, without: int, several: bool, level: float)
         )
     few = sum(one.pass_rate.groups < TOO_FEW_GROUPS for one in slices)
     if few:
-        what = "1 slice has" if few == 1 else f"{few:,} slices have"
+        what = counted(few, "slice has", "slices have")
         yield f"{what} fewer than {TOO_FEW_GROUPS} groups: too few for intervals of {100 * level:g} %"
     if several:
         yield "a case with several values is in several slices"

@@ -19,6 +19,7 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import Settings
+from trivium.values import record_of
 
 
 def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = None) -> Summary:
@@ -37,7 +38,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
     if run.kind == "human":  # some cases have no outputs by people
         missing = max(0, (run.due or 0) - aggregation.attempts)
     level = settings.level
-    columns = _shown(aggregation.columns, settings.metrics)
+    columns, passed = _shown(aggregation.columns, settings.metrics), aggregation.verdicts.figure(level=level)
     table = _figures(run, columns, level=level) | _pass_at_k_figures(aggregation, level)
     ceiling, unlike = human_ceiling(store, run, aggregation.columns)
     acceptance, shares = ({}, {}) if settings.judge is None else acceptance_of(store, run, settings)
@@ -55,7 +56,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
             "scores": sum(column.status["error"] for column in aggregation.columns.values()),
             "judgements": sum(_unjudged(column) for column in aggregation.columns.values()),
         },
-        pass_rate=_rate(aggregation.verdicts.figure(level=level)),
+        pass_rate=record_of(Rate, passed, value=passed.mean),
         metrics=table,
         dimension_averages={
             name: figure.mean
@@ -95,11 +96,6 @@ def _figures(run: RunRecord, columns: Mapping[str, Column], *, level: float) -> 
         name: msgspec.structs.replace(column.figure(level=level), **units.get(name, {}))
         for name, column in columns.items()
     }
-
-
-def _rate(figure: Figure) -> Rate:
-    names = [name for name in Rate.__struct_fields__ if name != "value"]
-    return Rate(value=figure.mean, **{name: getattr(figure, name) for name in names})
 
 
 def _gates(

@@ -10,7 +10,7 @@ from trivium.store.records import RunRecord
 from trivium.suites.settings import DecideSettings, Policy
 from trivium.trust.distributions import Answer
 from trivium.trust.sample_size import MOST_NEEDED, POWER
-from trivium.values import resolved
+from trivium.values import counted, resolved
 
 
 class Aside(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,19 +27,34 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """A mean or a rate over a run.
+class Mean(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean over a run.
 
     Definition: docs/definitions/scores.md#mean.
 
     Attributes:
         mean: The mean; None if there is no value.
-        ci95: Interval (low, high) at ``level``, not always 95 %; None for one group or without values.
+        ci95: Interval (low, high) at a level that is not always 95 %; None for one group or without values.
         n: Number of values.
         coverage: Share of attempts (of cases, for scores of cases) that have a value, in [0, 1].
         groups: Number of clusters.
         status: Number of scores by status.
         method: How the interval was computed, or None.
+    """
+
+    mean: float | None
+    ci95: tuple[float, float] | None
+    n: int
+    coverage: float
+    groups: int
+    status: dict[str, int]
+    method: str | None
+
+
+class Figure(Mean, frozen=True, kw_only=True):
+    """The mean of a metric, or a rate.
+
+    Attributes:
         level: Confidence level of the interval, in (0, 1).
         bounds: The mean if every missing value were 0, and if every one were 1.
         raw_mean: Mean in the natural unit, if the raw values are numbers.
@@ -51,13 +66,6 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
             that describe an agent without rating it.
     """
 
-    mean: float | None
-    ci95: tuple[float, float] | None
-    n: int
-    coverage: float
-    groups: int
-    status: dict[str, int]
-    method: str | None
     level: float = 0.95
     bounds: tuple[float, float] | None = None
     raw_mean: float | None = None
@@ -150,7 +158,7 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, proof=proven, answer=how.answer(proven, self.probabilities))
 
 
-class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
+class CompositeFigure(Mean, frozen=True, kw_only=True):
     """The composite over a run.
 
     Attributes:
@@ -168,13 +176,6 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
             (docs/definitions/scores.md#composite-shown).
     """
 
-    mean: float | None
-    ci95: tuple[float, float] | None
-    n: int
-    coverage: float
-    groups: int
-    status: dict[str, int]
-    method: str | None
     recommendation: str | None
     distance: float | None
     p_change: float | None
@@ -396,10 +397,9 @@ def further_cases_needed(result: Undecided) -> str | None:
         return None
     if result.needs_cases is None:
         return f"more than {MOST_NEEDED:,} more would be needed to settle it"
-    number = f"{result.needs_cases:,} more {'case' if result.needs_cases == 1 else 'cases'}"
+    number = counted(result.needs_cases, "more case")
     if result.needs_groups not in {None, result.needs_cases}:
-        groups = f"{result.needs_groups:,} more {'group' if result.needs_groups == 1 else 'groups'}"
-        number = f"{groups} ({result.needs_cases:,} cases)"
+        number = f"{counted(result.needs_groups or 0, 'more group')} ({result.needs_cases:,} cases)"
     return (
         f"about {number} would settle it with {100 * POWER:g} % probability "
         "if the truth is where the estimate is"

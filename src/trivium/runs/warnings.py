@@ -1,7 +1,7 @@
 """Builds the warnings of a run: reservations that change how to read its numbers."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from trivium.metrics.evaluation import pass_rule
 from trivium.metrics.metric import NONE_RELEVANT, RECORDED_BY
@@ -12,6 +12,7 @@ from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import Settings
 from trivium.traces.readers import FORMATS
 from trivium.trust.clustered import about_groups
+from trivium.values import counted
 
 _ONE_WAY = frozenset({"trivium", *FORMATS})
 """Recorders that are not the instrumentation of a framework: decorators, and files of one tool."""
@@ -107,9 +108,10 @@ def _about_traces(columns: Mapping[str, Column]) -> Iterator[str]:
     for column in columns.values():
         lacking |= column.caveats  # the same traces, seen by each metric
     if lacking.pop(NONE_RELEVANT, 0) and (count := _found_nothing(columns)):
-        yield f"{NONE_RELEVANT} in any of {_attempts(count)}: expect.relevant must name their ids or texts"
+        of = counted(count, "attempt")
+        yield f"{NONE_RELEVANT} in any of {of}: expect.relevant must name their ids or texts"
     for why, count in lacking.most_common():
-        yield f"{why} ({count} {'attempt' if count == 1 else 'attempts'})"
+        yield f"{why} ({counted(count, 'attempt')})"
     for column in columns.values():
         recorders = _recorders(column)
         if len(recorders) > 1:
@@ -175,8 +177,8 @@ def _about_truncated_texts(columns: Mapping[str, Column]) -> Iterator[str]:
     """Warn about texts truncated for judges; dimensions judged in one request share them."""
     most: dict[tuple[str, str], tuple[tuple[int, int, int], int]] = {}
     for column in columns.values():
-        for text, counted in column.truncated.items():
-            most[text] = max(most.get(text, ((0, 0, 0), 0)), (counted, column.attempts))
+        for text, sizes in column.truncated.items():
+            most[text] = max(most.get(text, ((0, 0, 0), 0)), (sizes, column.attempts))
     for (name, unit), ((attempts, shown, of), every) in most.items():
         yield (
             f"judges were shown {name} in part in {attempts} of {every}: {shown:,} of {of:,} {unit} "
@@ -189,15 +191,11 @@ def _about_attempts(summary: Summary, settings: Settings, columns: Mapping[str, 
         yield f"{summary.missing:,} of {summary.total_tests:,} attempts are missing"
     if summary.errors["attempts"]:
         effect = "left out" if settings.failed_attempts == "skip" else "counted as 0"
-        yield f"{summary.errors['attempts']:,} of {_attempts(summary.attempts)} failed ({effect})"
+        yield f"{summary.errors['attempts']:,} of {counted(summary.attempts, 'attempt')} failed ({effect})"
     undecided = summary.attempts - summary.passed - summary.failed
     if undecided:
         why = _why_no_verdict(settings, columns)
-        yield f"no pass/fail for {undecided:,} of {_attempts(summary.attempts)}: {why}"
-
-
-def _attempts(count: int) -> str:
-    return "1 attempt" if count == 1 else f"{count:,} attempts"
+        yield f"no pass/fail for {undecided:,} of {counted(summary.attempts, 'attempt')}: {why}"
 
 
 def _why_no_verdict(settings: Settings, columns: Mapping[str, Column]) -> str:
@@ -222,12 +220,10 @@ def _about_parts(summary: Summary) -> Iterator[str]:
         if unscored:
             lacking.append(f"{', '.join(unscored)} had no score")
         if unmeasured:
-            lacking.append(f"{', '.join(unmeasured)} {_was(unmeasured)} not measured")
+            lacking.append(
+                f"{', '.join(unmeasured)} {'was' if len(unmeasured) == 1 else 'were'} not measured"
+            )
         yield f"the composite rests on {', '.join(there) or 'fallbacks'}: {'; '.join(lacking)}"
-
-
-def _was(names: Sequence[str]) -> str:
-    return "was" if len(names) == 1 else "were"
 
 
 def _unscored_metrics(columns: Mapping[str, Column], shown: set[str]) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from trivium.trust.confidence.functions import CalibratorUse, Confidence
 from trivium.trust.distributions import Interval
 from trivium.trust.rater_agreement import agreement
 from trivium.trust.resampling import Computing
-from trivium.values import JsonObject
+from trivium.values import JsonObject, record_of
 
 
 class AgreementMeasure(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,9 +182,9 @@ def _step(judge: Any, people: Any, width: float) -> float:
 
 
 def _corrected(estimate: Corrected) -> CorrectedMean:
-    fields = msgspec.structs.asdict(estimate)
-    interval = fields.pop("interval")
-    return CorrectedMean(**fields, ci95=_ends(interval), method=interval.method if interval else None)
+    interval = estimate.interval
+    method = None if interval is None else interval.method
+    return record_of(CorrectedMean, estimate, ci95=_ends(interval), method=method)
 
 
 def _ends(interval: Interval | None) -> Ends | None:

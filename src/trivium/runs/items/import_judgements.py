@@ -19,6 +19,7 @@ from trivium.runs.summarize import summarise
 from trivium.store.records import Provenance, RunRecord, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings_loader import with_changes
+from trivium.values import batched
 
 AT_ONCE = 256
 
@@ -58,16 +59,14 @@ def import_judgements(
     try:
         marking = Certificates(settings, run.provenance)
         groups = list(store.groups(run.suite, settings.group))
-        batch: list[StoredEvaluation] = []
-        for position, attempt, scores in _scored_attempts(store, source):
-            judged = judgements.scores(attempt.case, attempt.repeat)
-            marked = marking.marked(scores | judged, groups[position])
-            folded = evaluation(attempt, marked, settings)
-            batch.append(StoredEvaluation(position=position, evaluation=folded))
-            if len(batch) == AT_ONCE:
-                store.save(run, evaluations=batch)
-                batch = []
-        store.save(run, evaluations=batch)
+        for batch in batched(_scored_attempts(store, source), AT_ONCE):
+            evaluations = []
+            for position, attempt, scores in batch:
+                judged = judgements.scores(attempt.case, attempt.repeat)
+                marked = marking.marked(scores | judged, groups[position])
+                folded = evaluation(attempt, marked, settings)
+                evaluations.append(StoredEvaluation(position=position, evaluation=folded))
+            store.save(run, evaluations=evaluations)
         store.save_case_scores(run, store.case_scores(source))
         store.finish(run, "done", summary=msgspec.to_builtins(summarise(store, run)))
     except BaseException:

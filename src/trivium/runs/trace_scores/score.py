@@ -20,6 +20,7 @@ from trivium.store.connection import DEFAULT_URL
 from trivium.suites.suite import Suite
 from trivium.traces.conversations import by_conversation
 from trivium.traces.trace import Trace
+from trivium.values import counted, record_of
 
 BY = ("trace", "conversation")
 """What may be scored."""
@@ -100,15 +101,11 @@ def _notes(spool: Spool, selection: Selection) -> Iterator[str]:
         yield f"{counted(selection.undated, 'trace')} left out by --since or --until: without a time of day"
 
 
-def counted(number: int, singular: str, plural: str | None = None) -> str:
-    """``1 trace``, ``1,200 traces``."""
-    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
-
-
 def _report(spool: Spool, selection: Selection, run: str, summary: Summary) -> TraceReport:
     files, totals = spool.files, spool.totals
-    return totals.whole.row(
+    return record_of(
         TraceReport,
+        totals.whole,
         run=run,
         source=spool.name,
         files=files.files,

@@ -27,13 +27,12 @@ Europe/Berlin``); without one it is UTC.
 """
 
 
-def unix_time(moment: Moment, *, option: str, now: datetime | None = None) -> float:
+def unix_time(moment: Moment, *, option: str) -> float:
     """Seconds since 1970.
 
     Args:
         moment: The time.
         option: Its name in messages.
-        now: The present, for how long ago.
 
     Raises:
         TraceError: If it is no time.
@@ -44,7 +43,7 @@ def unix_time(moment: Moment, *, option: str, now: datetime | None = None) -> fl
         try:
             if ago:
                 past = timedelta(**{_UNITS[ago[2]]: float(ago[1])})
-                return ((now or datetime.now(tz=UTC)) - past).timestamp()
+                return (datetime.now(tz=UTC) - past).timestamp()
             named = _NAMED_ZONE.fullmatch(text)
             moment = datetime.fromisoformat(named[1] if named else text)
             if named:
@@ -67,7 +66,6 @@ class Selection:
         agents: Agents, of which one must have acted in the trace.
         since: The trace began at this time or later.
         until: The trace began before this time.
-        now: The present, for ``since="24h"``.
 
     Raises:
         TraceError: If ``since`` or ``until`` is no time.
@@ -81,11 +79,10 @@ class Selection:
         agents: Sequence[str] = (),
         since: Moment | None = None,
         until: Moment | None = None,
-        now: datetime | None = None,
     ) -> None:
         self._trace_ids, self._tags, self._agents = frozenset(trace_ids), frozenset(tags), frozenset(agents)
-        self._since = None if since is None else unix_time(since, option="since", now=now)
-        self._until = None if until is None else unix_time(until, option="until", now=now)
+        self._since = None if since is None else unix_time(since, option="since")
+        self._until = None if until is None else unix_time(until, option="until")
         self._seen: dict[str, dict[str, None]] = {"trace id": {}, "tag": {}, "agent": {}}
         self._earliest: float | None = None
         self._latest: float | None = None

@@ -6,9 +6,6 @@ Of each trace only numbers are kept: 8 bytes for the duration of each of its spa
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
-
-import msgspec
 
 from trivium.metrics.judge.budget.prices import Prices
 from trivium.runs.trace_scores.report import AgentRow, ModelRow, Seconds, Tokens, ToolRow, WorstTrace
@@ -22,9 +19,7 @@ from trivium.traces.outcome import (
 from trivium.traces.process.loops import CallRepeats
 from trivium.traces.process.timing import agent_of
 from trivium.traces.trace import Span, SpanUsage, Trace, wall_seconds
-from trivium.values import Largest
-
-R = TypeVar("R", bound=msgspec.Struct)
+from trivium.values import Largest, record_of
 
 WORST_KEPT = 100
 """Most traces that are listed among the worst."""
@@ -67,12 +62,7 @@ class _Tally:
 
     @property
     def tokens(self) -> Tokens:
-        return self.row(Tokens)
-
-    def row(self, kind: type[R], **others: Any) -> R:
-        """A record of the counts; ``others`` are the fields that are called otherwise here."""
-        names = [name for name in kind.__struct_fields__ if name not in others]
-        return kind(**others, **{name: getattr(self, name) for name in names})
+        return record_of(Tokens, self)
 
 
 def seconds_of(durations: "array[float] | Sequence[float]") -> Seconds:
@@ -212,19 +202,24 @@ class TraceTotals:
     @property
     def agents(self) -> tuple[AgentRow, ...]:
         """Figures by agent."""
-        rows = [tally.row(AgentRow, agent=name, runs=tally.spans) for name, tally in self._agents.items()]
+        rows = [
+            record_of(AgentRow, tally, agent=name, runs=tally.spans) for name, tally in self._agents.items()
+        ]
         return tuple(sorted(rows, key=lambda row: (row.agent is None, -row.runs, row.agent or "")))
 
     @property
     def tools(self) -> tuple[ToolRow, ...]:
         """Figures by tool."""
-        rows = [tally.row(ToolRow, tool=name) for name, tally in self._tools.items()]
+        rows = [record_of(ToolRow, tally, tool=name) for name, tally in self._tools.items()]
         return tuple(sorted(rows, key=lambda row: (-row.calls, row.tool)))
 
     @property
     def models(self) -> tuple[ModelRow, ...]:
         """Figures by model."""
-        rows = [tally.row(ModelRow, model=name, requests=tally.spans) for name, tally in self._models.items()]
+        rows = [
+            record_of(ModelRow, tally, model=name, requests=tally.spans)
+            for name, tally in self._models.items()
+        ]
         return tuple(sorted(rows, key=lambda row: (-row.requests, row.model)))
 
 
