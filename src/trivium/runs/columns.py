@@ -123,7 +123,8 @@ class Column:
         values = [score.value for score in scores]
         if statuses.count("ok") < len(statuses) or self._absent:
             bounds = [(0.0, 1.0) if is_missing(score) else None for score in scores]
-            self._add_bounds(cases, [_value_if_judged(score) for score in scores], bounds)
+            judged = [None if is_judge_fallback(score) else score.value for score in scores]
+            self._add_bounds(cases, judged, bounds)
             missing = [score for score in scores if is_missing(score)]
             self._count_reasons(self._reasons_missing, [score.reason or score.status for score in missing])
             of_failed = sum(map(is_missing, compress(scores, failed or ())))
@@ -133,9 +134,9 @@ class Column:
             self._defined.add(cases, values)
             self._computed += len(values) - values.count(None)
             return
-        known = failed or [False] * len(scores)
         fallback = [status == "fallback" for status in statuses]
         self._defined.add(cases, _where(values, [not flag for flag in fallback]))
+        known = failed or [False] * len(scores)
         fallback_or_known = [flag or other for flag, other in zip(fallback, known, strict=True)]
         self._fallback.add(cases, _where(values, fallback_or_known))
         self._computed += sum(
@@ -363,11 +364,6 @@ def most_frequent(reasons: Mapping[str, int]) -> str:
         return "no reason is known"
     top = max(reasons.items(), key=lambda item: (item[1], item[0]))[0].removeprefix(f"{NO_JUDGE}: ")
     return top if len(reasons) == 1 else f"{top} (and {counted(len(reasons) - 1, 'other reason')})"
-
-
-def _value_if_judged(score: Score | ScoreOutline) -> float | None:
-    """The value of a score, unless it stands in for a judgement."""
-    return None if is_judge_fallback(score) else score.value
 
 
 def _where(values: Sequence[float | None], mask: Sequence[bool]) -> list[float | None]:

@@ -3,7 +3,8 @@
 Definition: docs/definitions/conversations.md#spread.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from math import isnan
 from typing import TYPE_CHECKING
@@ -100,7 +101,7 @@ def spread_of(store: "Store", run: RunRecord) -> dict[str, Spread]:
     for position, case in enumerate(store.cases(run.suite)):
         if (user := user_of(case, models)) is not None:
             cells[position] = case.base_id, user, group_of(case, settings.group) or case.base_id
-    collected: dict[str, _Scores] = {}
+    collected: defaultdict[str, list[_Value]] = defaultdict(list)
     judged = False
     numbers = count()
     for stored in store.evaluations(run):
@@ -109,8 +110,9 @@ def spread_of(store: "Store", run: RunRecord) -> dict[str, Spread]:
             attempt = next(numbers)
             judged |= any(score.tier == "judge" for score in one.scores.values())
             for name, votes in _values(one):
-                collected.setdefault(name, _Scores(name)).add(cells[stored.position], attempt, votes)
-    found = {name: scores.spread(models, settings, judged=judged) for name, scores in collected.items()}
+                of, user, group = cells[stored.position]
+                collected[name] += [(y, of, user, attempt, judge, group) for judge, y in votes.items()]
+    found = {name: _spread(name, values, models, settings, judged) for name, values in collected.items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -133,72 +135,60 @@ def _votes(score: Score) -> dict[str, float]:
     return {str(each["model"]): float(each["value"]) for each in votes if each.get("value") is not None}
 
 
-class _Scores:
-    """The values of a metric, with case, user, attempt, judge and group of each.
+_Value = tuple[float, str, str, int, str, str]
+"""A value of a metric, with its case, user, attempt, judge and group."""
+
+
+def _spread(
+    metric: str, values: Sequence[_Value], models: tuple[str, ...], settings: Settings, judged: bool
+) -> Spread | None:
+    """Split the variance of values; None if they do not vary, or are of one user.
 
     Args:
-        name: The metric.
+        metric: The metric.
+        values: Its values.
+        models: The user models of the suite.
+        settings: Its settings.
+        judged: Whether a judge took part in the run.
     """
+    from trivium.trust.resampling import over_resamples
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._y: list[float] = []
-        self._of: list[tuple[str, str, int, str, str]] = []
-
-    def add(self, cell: tuple[str, str, str], attempt: int, votes: Mapping[str, float]) -> None:
-        """Add the values of an attempt at a case with a user, in a group."""
-        case, user, group = cell
-        for judge, value in votes.items():
-            self._y.append(value)
-            self._of.append((case, user, attempt, judge, group))
-
-    def spread(self, models: tuple[str, ...], settings: Settings, *, judged: bool) -> Spread | None:
-        """Split their variance; None if they do not vary, or are of one user.
-
-        Args:
-            models: The user models of the suite.
-            settings: Its settings.
-            judged: Whether a judge took part in the run.
-        """
-        from trivium.trust.resampling import over_resamples
-
-        case, user, attempt, judge, group = (
-            np.unique(np.array(each), return_inverse=True) for each in zip(*self._of, strict=True)
-        )
-        if user[0].size < 2 or max(self._y) == min(self._y):
-            return None
-        scores = CrossedScores(self._y, case[1], user[1], attempt[1], judge[1], group[1])
-        point = scores.estimates(np.ones((scores.groups, 1), np.uint8))
-        drawn = over_resamples(
-            scores.estimates,
-            scores.groups,
-            resamples=min(settings.resamples, RESAMPLES),
-            seed=settings.seed,
-            rng="pcg64",
-            threads=1,
-        )
-        unknown = UNKNOWN if judged else UNKNOWN | dict.fromkeys(("judge", "judgement"), NO_JUDGE)
-        sizes: Ints = np.bincount(group[1]).astype(np.int64)
-        variances = [_interval(point[row, 0], drawn[row], sizes, settings.level) for row in range(len(PARTS))]
-        shares = [
-            _interval(mine[0], each, sizes, settings.level)
-            for mine, each in zip(_shares(point), _shares(drawn), strict=True)
-        ]
-        return Spread(
-            metric=self._name,
-            users=tuple(name for name in models if name in user[0]),
-            judges=tuple(map(str, judge[0])) if scores.several_judges else (),
-            cases=case[0].size,
-            attempts=attempt[0].size,
-            groups=scores.groups,
-            level=settings.level,
-            parts=tuple(
-                SpreadPart(part=name, variance=None, reason=unknown[name])
-                if isnan(point[row, 0])
-                else _part(name, point[row, 0], _shares(point)[row, 0], variances[row], shares[row])
-                for row, name in enumerate(PARTS)
-            ),
-        )
+    y, *of = zip(*values, strict=True)
+    case, user, attempt, judge, group = (np.unique(np.array(each), return_inverse=True) for each in of)
+    if user[0].size < 2 or max(y) == min(y):
+        return None
+    scores = CrossedScores(y, case[1], user[1], attempt[1], judge[1], group[1])
+    point = scores.estimates(np.ones((scores.groups, 1), np.uint8))
+    drawn = over_resamples(
+        scores.estimates,
+        scores.groups,
+        resamples=min(settings.resamples, RESAMPLES),
+        seed=settings.seed,
+        rng="pcg64",
+        threads=1,
+    )
+    unknown = UNKNOWN if judged else UNKNOWN | dict.fromkeys(("judge", "judgement"), NO_JUDGE)
+    sizes: Ints = np.bincount(group[1]).astype(np.int64)
+    variances = [_interval(point[row, 0], drawn[row], sizes, settings.level) for row in range(len(PARTS))]
+    shares = [
+        _interval(mine[0], each, sizes, settings.level)
+        for mine, each in zip(_shares(point), _shares(drawn), strict=True)
+    ]
+    return Spread(
+        metric=metric,
+        users=tuple(name for name in models if name in user[0]),
+        judges=tuple(map(str, judge[0])) if scores.several_judges else (),
+        cases=case[0].size,
+        attempts=attempt[0].size,
+        groups=scores.groups,
+        level=settings.level,
+        parts=tuple(
+            SpreadPart(part=name, variance=None, reason=unknown[name])
+            if isnan(point[row, 0])
+            else _part(name, point[row, 0], _shares(point)[row, 0], variances[row], shares[row])
+            for row, name in enumerate(PARTS)
+        ),
+    )
 
 
 Ends = tuple[float, float] | None

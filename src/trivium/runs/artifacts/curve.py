@@ -22,7 +22,7 @@ from trivium.runs.artifacts.variant import (
     warnings_of_items,
     warnings_of_variant,
 )
-from trivium.runs.items.ranked import DEFINITIONS, Choice, Scale, choose, ranked, scale_of
+from trivium.runs.items.ranked import DEFINITIONS, ChoiceMade, Scale, choose, ranked, scale_of
 from trivium.runs.items.table import ItemTable, Origin
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import EQUAL
@@ -186,7 +186,7 @@ class CurveArtifact(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[Origin]
     population: Population
     loss: Loss
-    confidence_choice: Choice
+    confidence_choice: ChoiceMade
     confidence_variants: dict[str, Variant | TwoSides]
     comparison: SideComparison
     conventions: dict[str, str]
@@ -234,9 +234,9 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> CurveA
                 plan=options.plan,
                 grid=options.grid,
                 area_coverage=options.area_coverage,
+                picture=curve_points(inside, plan=options.plan) if options.drawn else UNSET,
+                calibration=confidence.calibrator,
             )
-            picture = curve_points(inside, plan=options.plan) if options.drawn else UNSET
-            entry = msgspec.structs.replace(entry, picture=picture, calibration=confidence.calibrator)
             sides.append(inside)
             entries.append(entry)
             called = variant if len(tables) == 1 else f"{variant} ({table.origin.mode or table.origin.path})"

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from trivium.errors import TrustError
 from trivium.runs.artifacts.variant import Ends, warnings_of_groups
-from trivium.runs.items.ranked import Choice, checked_scale, choose, confidences
+from trivium.runs.items.ranked import ChoiceMade, checked_scale, choose, confidences
 from trivium.runs.items.table import ItemTable, Origin, Unlabelled
 from trivium.suites.certificate import JudgedBy
 from trivium.trust.bias_correction import Corrected, corrected_mean, corrected_rate
@@ -214,7 +214,7 @@ class CertificateAnswer(Certificate, frozen=True, kw_only=True):
 
     confidence: str
     labels_needed: int | None
-    confidence_choice: Choice
+    confidence_choice: ChoiceMade
     calibration: CalibratorUse | None
     schema_version: str
     dimension: str | None

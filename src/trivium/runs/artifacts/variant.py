@@ -190,8 +190,10 @@ def describe_variant(
     right: np.ndarray[Any, np.dtype[np.bool_]],
     *,
     plan: BootstrapOptions,
-    grid: Sequence[float] = GRID,
-    area_coverage: float = AREA_COVERAGE,
+    grid: Sequence[float],
+    area_coverage: float,
+    picture: Picture | UnsetType = UNSET,
+    calibration: CalibratorUse | None = None,
 ) -> Variant:
     """Compute the metrics of one ranking with intervals, the curve and the reliability diagram.
 
@@ -201,6 +203,8 @@ def describe_variant(
         plan: Options of the bootstrap.
         grid: Coverages at which the risk is reported, in (0, 1].
         area_coverage: Coverage at which the truncated areas end.
+        picture: The additions of a chart, if one was requested.
+        calibration: How the confidence was calibrated, if it was.
     """
     metrics = {
         "aurc_full": "aurc",
@@ -222,15 +226,11 @@ def describe_variant(
     used = min(area_coverage, cmax)
     return Variant(
         cmax=cmax,
-        aurc_full=by_name["aurc_full"].point,
-        augrc_full=by_name["augrc_full"].point,
-        aurc_per_cmax=by_name["aurc_per_cmax"].point,
-        augrc_per_cmax=by_name["augrc_per_cmax"].point,
-        aurc_optimal=_rounded(ideal["aurc_optimal"]),
-        augrc_optimal=_rounded(ideal["augrc_optimal"]),
-        eaurc=_rounded(ideal["eaurc"]),
-        eaugrc=_rounded(ideal["eaugrc"]),
-        aurc_achievable=_rounded(ideal["aurc_achievable"]),
+        **{
+            name: by_name[name].point
+            for name in ("aurc_full", "augrc_full", "aurc_per_cmax", "augrc_per_cmax")
+        },
+        **{name: _rounded(value) for name, value in ideal.items()},
         interpretation=_interpretation(by_name["aurc_full"].point, ideal),
         aurc_at_c=TruncatedArea(requested=area_coverage, used=used, value=by_name["aurc_at_c"].point),
         augrc_at_c=TruncatedArea(requested=area_coverage, used=used, value=by_name["augrc_at_c"].point),
@@ -239,6 +239,8 @@ def describe_variant(
         curve=_thinned(curve),
         reliability=_reliability(items, right),
         reason=None if curve.coverage.size else "no item has a prediction",
+        picture=picture,
+        calibration=calibration,
     )
 
 

@@ -64,7 +64,7 @@ def items_of_runs(
     """
     labels.check_dimension(dimension)
     run = runs[-1]
-    judging = [_conditions(each, dimension) for each in runs]
+    judging = [judging_conditions(dimension, each.settings, each.provenance) for each in runs]
     if any(each != judging[-1] for each in judging):
         raise TrustError(
             "these samples were judged in different ways (rubric, scale or number of answers): take only "
@@ -195,10 +195,6 @@ def _evaluations(store: Store, run: RunRecord) -> Iterator[tuple[str, StoredEval
     """Yield the group and evaluation of every attempt, in suite order."""
     groups = list(store.groups(run.suite, run.settings.group))
     return ((groups[stored.position], stored) for stored in store.evaluations(run))
-
-
-def _conditions(run: RunRecord, dimension: str) -> JudgedBy:
-    return judging_conditions(dimension, run.settings, run.provenance)
 
 
 def _origin(store: Store, run: RunRecord, dimension: str) -> Origin:

@@ -191,7 +191,7 @@ CANDIDATES = ("verbalized", "llm", "retrieval_similarity_mean", "token_msp", "co
 """One confidence for each kind of signal. They are few, because a certificate pays for each candidate."""
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class ChoiceMade(msgspec.Struct, frozen=True, kw_only=True):
     """Why confidences were chosen, as an artifact says it.
 
     Attributes:
@@ -203,13 +203,13 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     why: Literal["named", "stated", "best", "default"]
-    among: int = 1
-    auroc: dict[str, float] = {}
+    among: int
+    auroc: dict[str, float]
 
 
 def choose(
     tables: Sequence[ItemTable], word: str | None, *, tolerance: float = 0.0
-) -> tuple[tuple[str, ...], Choice]:
+) -> tuple[tuple[str, ...], ChoiceMade]:
     """Choose the confidences: those named, else the one stated with the items, else the best signal.
 
     Definition: docs/definitions/selective.md#default-confidence.
@@ -223,9 +223,9 @@ def choose(
         tolerance: A prediction farther than this from the truth is wrong.
     """
     if word is not None:
-        return variants_of(word), Choice(why="named")
+        return variants_of(word), ChoiceMade(why="named", among=1, auroc={})
     if all(table.states_confidence for table in tables):
-        return (STATED,), Choice(why="stated")
+        return (STATED,), ChoiceMade(why="stated", among=1, auroc={})
     fixed = next((table.default_confidence for table in tables if table.default_confidence), None)
     if fixed is None:
         each = {name: [_auroc(table, name, tolerance) for table in tables] for name in CANDIDATES}
@@ -236,8 +236,8 @@ def choose(
         }
         if found:
             best = max(found, key=found.__getitem__)
-            return (best,), Choice(why="best", among=len(found), auroc=found)
-    return variants_of(fixed or "default"), Choice(why="default")
+            return (best,), ChoiceMade(why="best", among=len(found), auroc=found)
+    return variants_of(fixed or "default"), ChoiceMade(why="default", among=1, auroc={})
 
 
 def _auroc(table: ItemTable, name: str, tolerance: float) -> float | None:
