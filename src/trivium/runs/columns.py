@@ -350,7 +350,7 @@ class Column:
             status=dict(self.status),
             method=None if interval is None else interval.method,
             level=level,
-            bounds=(total / due, (total + due - present) / due) if due else None,
+            bounds=(total / due, (total + (due - present)) / due) if due else None,
             raw_mean=self._raw.mean,
             tier=self.tier,
             missing=self.missing,

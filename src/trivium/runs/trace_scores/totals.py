@@ -5,7 +5,7 @@ Of each trace only numbers are kept: 8 bytes for the duration of each of its spa
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from trivium.metrics.judge.budget.prices import Prices
 from trivium.runs.trace_scores.report import AgentRow, ModelRow, Seconds, Tokens, ToolRow, WorstTrace
@@ -94,55 +94,61 @@ class TraceTotals:
             case: Its id in the run.
             file: The file that holds it.
         """
-        ended = completed(trace)
+        ended, seconds, cost = completed(trace), wall_seconds(trace), self._add_usage(trace)
         self.whole.traces += 1
         self.whole.failed += ended is False
         self.whole.unfinished += ended is None
-        if (seconds := wall_seconds(trace)) is not None:
+        if seconds is not None:
             self.whole.durations.append(seconds)
-        content = _TraceContent(trace)
-        self._add_spans(trace.spans, content)
-        self._add_calls(content)
-        cost = self._add_usage(trace)
-        for agent in content.agents:
+        own, calls = _Tally(), trace.tool_calls
+        self._add_calls(calls, own)
+        for agent in {*self._add_spans(trace.spans), *map(agent_of, calls)}:
             self._agents[agent].traces += 1
-        for tool in content.tools:
+        for tool in {call.name for call in calls}:
             self._tools[tool].traces += 1
-        self._rank(content, case=case, file=file, ended=ended, cost=cost)
+        wasted = own.failed_calls + own.retries + own.looped_calls
+        if wasted or ended is not True:
+            self._worst.add(
+                (ended is False, ended is None, wasted, seconds or 0.0),
+                lambda: record_of(
+                    WorstTrace,
+                    own,
+                    case=case,
+                    trace_id=trace.trace_id,
+                    file=file,
+                    completed=ended,
+                    error=_error_of(trace),
+                    seconds=seconds,
+                    cost_usd=cost,
+                ),
+            )
         return cost
 
-    def _add_spans(self, spans: Iterable[Span], content: "_TraceContent") -> None:
+    def _add_spans(self, spans: Iterable[Span]) -> Iterator[str | None]:
+        """Add runs and model requests, and yield the agent of each."""
         for span in spans:
+            if span.kind not in {"agent", "llm"}:
+                continue
+            name = agent_of(span)
             if span.kind == "agent":
-                name = agent_of(span)
                 self._agents[name].add_span(span)
-                content.agents.add(name)
-            elif span.kind == "llm":
-                name = agent_of(span)
+            else:
                 self._models[span.name].add_span(span)
                 self._agents[name].requests += 1
                 self.whole.requests += 1
-                content.agents.add(name)
+            yield name
 
-    def _add_calls(self, content: "_TraceContent") -> None:
-        looped = content.repeats.looped
-        retries = {one.call for one in content.repeats.repeated if one.retry}
-        for position, call in enumerate(content.calls):
-            tool = self._tools[call.name]
-            tool.add_span(call)
-            content.tools.add(call.name)
-            owner = agent_of(call)
-            content.agents.add(owner)
-            tallies = (tool, self._agents[owner], self.whole)
-            for tally in tallies:
+    def _add_calls(self, calls: Sequence[Span], own: _Tally) -> None:
+        repeats = CallRepeats(calls)
+        retries = {one.call for one in repeats.repeated if one.retry}
+        for position, call in enumerate(calls):
+            self._tools[call.name].add_span(call)
+            for tally in (own, self._tools[call.name], self._agents[agent_of(call)], self.whole):
                 tally.calls += 1
-            if call.ok is not False and position not in retries and position not in looped:
-                continue
-            for tally in tallies:
                 tally.failed_calls += call.ok is False
                 tally.retries += position in retries
-                tally.looped_calls += position in looped
-        for loop in content.repeats.loops:
+                tally.looped_calls += position in repeats.looped
+        for loop in repeats.loops:
             self._agents[loop.agent].loops += 1
             self.whole.loops += 1
 
@@ -164,35 +170,6 @@ class TraceTotals:
                 total = (total or 0.0) + cost
                 whole = whole and complete
         return total if whole else None
-
-    def _rank(
-        self, content: "_TraceContent", *, case: str, file: str, ended: bool | None, cost: float | None
-    ) -> None:
-        """Keep the trace if it is among the worst in which anything went wrong."""
-        repeats = content.repeats
-        failed_calls = sum([call.ok is False for call in content.calls])
-        retries = sum([one.retry for one in repeats.repeated])
-        wasted = failed_calls + retries + len(repeats.looped)
-        if ended is True and not wasted:
-            return
-        seconds = wall_seconds(content.trace)
-
-        def described() -> WorstTrace:
-            failed = next((span for span in outermost_spans(content.trace) if span.ok is False), None)
-            return WorstTrace(
-                case=case,
-                trace_id=content.trace.trace_id,
-                file=file,
-                completed=ended,
-                error="" if failed is None else recorded_error(content.trace, failed).removeprefix(": "),
-                failed_calls=failed_calls,
-                retries=retries,
-                looped_calls=len(repeats.looped),
-                seconds=seconds,
-                cost_usd=cost,
-            )
-
-        self._worst.add((ended is False, ended is None, wasted, seconds or 0.0), described)
 
     @property
     def worst(self) -> tuple[WorstTrace, ...]:
@@ -223,12 +200,7 @@ class TraceTotals:
         return tuple(sorted(rows, key=lambda row: (-row.requests, row.model)))
 
 
-class _TraceContent:
-    """What one trace holds."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.calls = trace.tool_calls
-        self.repeats = CallRepeats(self.calls)
-        self.agents: set[str | None] = set()
-        self.tools: set[str] = set()
+def _error_of(trace: Trace) -> str:
+    """The recorded error of a failed trace; empty without one."""
+    failed = next((span for span in outermost_spans(trace) if span.ok is False), None)
+    return "" if failed is None else recorded_error(trace, failed).removeprefix(": ")
