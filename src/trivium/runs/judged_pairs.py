@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.judge import Judge, Judgements
@@ -32,16 +32,21 @@ def judge_all(judge: Judge, matched: Iterable[AttemptPair]) -> list[JudgedPair]:
         ]
         judgements = iter(judge.judge(to_judge))
         for attempts in batch:
+            group, case, _, head = attempts
             how = _outcome(attempts)
-            if how is not None:
-                pairs.append(_without_judge(attempts, how, judge.dimensions))
+            if how is None:
+                verdicts = _judged(next(judgements), next(judgements), judge.dimensions)
             else:
-                orders = next(judgements), next(judgements)
-                pairs.append(_judged(attempts, orders, judge.dimensions))
+                verdicts = _without_judge(attempts, how, judge.dimensions)
+            pairs.append(
+                JudgedPair(
+                    case=case.id, repeat=head.repeat, group=group, how=how or "judged", verdicts=verdicts
+                )
+            )
     return pairs
 
 
-def _outcome(attempts: AttemptPair) -> str | None:
+def _outcome(attempts: AttemptPair) -> Literal["identical", "failed", "unfair"] | None:
     """Return the outcome of a pair that needs no judge, else None."""
     _, _, base, head = attempts
     if base.is_unfair or head.is_unfair:
@@ -56,8 +61,10 @@ def _both_orders(attempts: AttemptPair) -> tuple[Pair, Pair]:
     return Pair(case, base, second=head), Pair(case, head, second=base)
 
 
-def _without_judge(attempts: AttemptPair, how: Any, dimensions: Sequence[Dimension]) -> JudgedPair:
-    group, case, base, head = attempts
+def _without_judge(
+    attempts: AttemptPair, how: str, dimensions: Sequence[Dimension]
+) -> dict[str, DimensionVerdict]:
+    _, case, base, head = attempts
     verdict: Verdict = "tie"
     if base.failed != head.failed:
         verdict = "win" if base.failed else "loss"
@@ -68,29 +75,17 @@ def _without_judge(attempts: AttemptPair, how: Any, dimensions: Sequence[Dimensi
         same = DimensionVerdict(verdict=None, consistent=None, orders=(none,))
     # A dimension that requires something the case lacks is never judged.
     inputs = build_context(Pair(case, base, second=head), excerpt_chars=1).texts
-    verdicts = {
-        dimension.name: same if dimension.applies_to(inputs) else _NOT_JUDGED for dimension in dimensions
-    }
-    return JudgedPair(case=case.id, repeat=head.repeat, group=group, how=how, verdicts=verdicts)
+    return {dimension.name: same if dimension.applies_to(inputs) else _NOT_JUDGED for dimension in dimensions}
 
 
 def _judged(
-    attempts: AttemptPair, orders: tuple[Judgements, Judgements], dimensions: Sequence[Dimension]
-) -> JudgedPair:
-    group, case, _, head = attempts
-    base_first, head_first = orders
-    return JudgedPair(
-        case=case.id,
-        repeat=head.repeat,
-        group=group,
-        how="judged",
-        verdicts={
-            dimension.name: of_both_orders(
-                _order("base", base_first[dimension.name]), _order("head", head_first[dimension.name])
-            )
-            for dimension in dimensions
-        },
-    )
+    base_first: Judgements, head_first: Judgements, dimensions: Sequence[Dimension]
+) -> dict[str, DimensionVerdict]:
+    names = [dimension.name for dimension in dimensions]
+    return {
+        name: of_both_orders(_order("base", base_first[name]), _order("head", head_first[name]))
+        for name in names
+    }
 
 
 def _order(first: Any, judgement: Judgement) -> OrderVerdict:

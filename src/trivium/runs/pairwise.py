@@ -290,11 +290,10 @@ class _MatchedAttempts:
     def __init__(self, base: Run, head: Run, settings: Settings) -> None:
         self._base, self._head, self._settings = base, head, settings
         self.left_out = 0
-        self._places: dict[tuple[str, int], int] = {}
+        self._positions = {case.id: position for position, case in enumerate(head.cases())}
 
     def __iter__(self) -> Iterator[AttemptPair]:
         groups = list(self._head.store.groups(self._head.record.suite, self._settings.group))
-        positions = {case.id: position for position, case in enumerate(self._head.cases())}
         unmatched = {
             (attempt.case, attempt.repeat): _without_trace(attempt) for attempt in self._base.attempts()
         }
@@ -305,13 +304,12 @@ class _MatchedAttempts:
             ):
                 self.left_out += 1
             else:
-                self._places[case.id, attempt.repeat] = len(self._places)
-                yield groups[positions[case.id]], case, other, _without_trace(attempt)
+                yield groups[self._positions[case.id]], case, other, _without_trace(attempt)
         self.left_out += len(unmatched)
 
     def in_order(self, pairs: Iterable[JudgedPair]) -> list[JudgedPair]:
         """Sort judged pairs in the order of head's suite."""
-        return sorted(pairs, key=lambda pair: self._places[pair.case, pair.repeat])
+        return sorted(pairs, key=lambda pair: (self._positions[pair.case], pair.repeat))
 
 
 def _without_trace(attempt: Attempt) -> Attempt:
