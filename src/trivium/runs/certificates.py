@@ -25,7 +25,7 @@ from trivium.suites.certificate import JudgeCertificate, JudgedBy, loaded
 from trivium.suites.rubrics.built_in import built_in_rubrics
 from trivium.suites.rubrics.rubric import Rubric
 from trivium.suites.settings import Settings
-from trivium.values import counted, dict_, is_number, json_text
+from trivium.values import counted, dict_, is_number, json_text, record_of
 
 if TYPE_CHECKING:
     from trivium.trust.calibration.calibrator import Calibrator
@@ -318,23 +318,18 @@ def acceptance_of(
                 marked[name].append((stored.position, mark["answer"] == ACCEPTED, mark["why"]))
     group_of = list(store.groups(run.suite, settings.group))
     every = sorted(chain(*marked.values()), key=itemgetter(0))
-    places = {position: place for place, position in enumerate(dict.fromkeys(at for at, *_ in every))}
-    clusters = Clusters(group_of[position] for position in places)
-    columns = {}
+    clusters, columns = Clusters(group_of), {}
     for name, of_name in ((GATE, every), *((f"{name}.{GATE}", of) for name, of in marked.items())):
         columns[name] = Column(name, "judge", clusters)
-        cases, values = [places[at] for at, *_ in of_name], [float(ok) for _, ok, _ in of_name]
-        columns[name].add_values(cases, values)
+        columns[name].add_values([at for at, *_ in of_name], [float(ok) for _, ok, _ in of_name])
     acceptance = {}
     for each in certificates:
         of = marked[each.dimension]
         accepted_in = Counter(group_of[at] for at, ok, _ in of if ok)
-        acceptance[each.dimension] = Acceptance(
+        acceptance[each.dimension] = record_of(
+            Acceptance,
+            each,
             certificate=each.name,
-            confidence=each.confidence,
-            threshold=each.threshold,
-            epsilon=each.epsilon,
-            delta=each.delta,
             accepted=accepted_in.total(),
             to_people=len(of) - accepted_in.total(),
             why=dict(Counter(why for *_, why in of if why is not None).most_common(WHYS_SHOWN)),
