@@ -13,7 +13,7 @@ from trivium.metrics.metric import Score
 from trivium.runs.items.files import Labels
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.values import Largest, is_number, list_
+from trivium.values import Largest, is_number, list_, record_of
 
 Kind = Literal["judges", "people", "runs"]
 """Judges of one panel, the judge and people's labels, or the judges of two runs."""
@@ -236,14 +236,12 @@ class _Counts:
 
     def tally(self, kind: Kind, dimension: str) -> Tally:
         has_values = self.measured > 0
-        return Tally(
+        return record_of(
+            Tally,
+            self,
             kind=kind,
             dimension=dimension,
-            compared=self.compared,
-            agreed=self.agreed,
-            abstained=self.abstained,
             mean_apart=self.spread / self.measured if has_values else None,
-            largest=self.largest,
             leaning=self.bias / self.measured if has_values and kind != "judges" else None,
         )
 

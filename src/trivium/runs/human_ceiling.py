@@ -11,7 +11,7 @@ these values are averaged.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from trivium.metrics.registry import metric_class
 from trivium.runs.case_values import Clusters
@@ -24,17 +24,11 @@ from trivium.values import record_of
 
 SUCCESS = "success"
 
+Values = defaultdict[str, dict[int, list[float]]]
+"""By metric and position in the suite, the values."""
 
-class _Scored(NamedTuple):
-    """The scores of a run.
-
-    Attributes:
-        values: By metric and position in the suite, the values.
-        methods: By metric, the methods that computed it.
-    """
-
-    values: defaultdict[str, dict[int, list[float]]]
-    methods: defaultdict[str, set[str]]
+Methods = defaultdict[str, set[str]]
+"""By metric, the methods that computed it."""
 
 
 def human_ceiling(
@@ -62,28 +56,28 @@ def human_ceiling(
         why = f"run {humans[0].id} scored people with other settings"
         return None, (f"the human ceiling is left out: {why} (references: {settings.references} here)",)
     human = comparable[0]
-    theirs = _scored(store, human, None)
-    ours = _scored(store, run, settings)
+    theirs, their_methods = _scored(store, human, None)
+    ours, our_methods = _scored(store, run, settings)
     clusters = list(store.groups(run.suite, settings.group))
     versions = human.provenance.metrics, run.provenance.metrics
     figures: dict[str, HumanFigure] = {}
     warnings = []
-    for name, people in theirs.values.items():
+    for name, people in theirs.items():
         measured = name in columns and columns[name].mean is not None
         if not measured:
             figures[name] = _beside(name, people, None, clusters, settings.level)
             continue
-        why = _unlike(name, ours, theirs, settings)
+        why = _unlike(name, our_methods, their_methods, settings)
         if versions[0].get(name) != versions[1].get(name):
             why = f"by another version of {name}"
-        common = people.keys() & ours.values[name].keys()
+        common = people.keys() & ours[name].keys()
         if not why and not common:
             why = "on other cases, or by a rule that cannot leave one reference out"
         if why:
             warnings.append(f"the human ceiling of {name} is left out: run {human.id} scored people {why}")
             continue
         shared = {position: people[position] for position in sorted(common)}
-        figures[name] = _beside(name, shared, ours.values[name], clusters, settings.level)
+        figures[name] = _beside(name, shared, ours[name], clusters, settings.level)
     return figures, tuple(warnings)
 
 
@@ -104,27 +98,28 @@ def leave_one_out_values(raw: Any, reduce: str) -> list[float] | None:
     return [min(1.0, max(each) if reduce == "best" else sum(each) / len(each)) for each in others]
 
 
-def _scored(store: Store, run: RunRecord, leave_out: Settings | None) -> _Scored:
-    """Collect the values of text metrics.
+def _scored(store: Store, run: RunRecord, leave_out: Settings | None) -> tuple[Values, Methods]:
+    """Collect the values of text metrics, and the methods of all metrics.
 
     Args:
         store: The store that holds the run.
         run: The run.
         leave_out: Settings of the run, to average over leaving each reference out; None for plain values.
     """
-    scored = _Scored(defaultdict(dict), defaultdict(set))
+    values: Values = defaultdict(dict)
+    methods: Methods = defaultdict(set)
     for position, outline in store.outlines(run):
         if leave_out is not None and outline.failed is not None and leave_out.failed_attempts == "skip":
             continue
         for name, score in outline.scores.items():
             if score.method is not None:
-                scored.methods[name].add(score.method)
+                methods[name].add(score.method)
             if score.tier != "text" or score.value is None:
                 continue
             value = score.value if leave_out is None else _left_out(name, score, outline, leave_out)
             if value is not None:
-                scored.values[name].setdefault(position, []).append(value)
-    return scored
+                values[name].setdefault(position, []).append(value)
+    return values, methods
 
 
 def _left_out(name: str, score: ScoreOutline, outline: EvaluationOutline, settings: Settings) -> float | None:
@@ -174,14 +169,14 @@ def _figure(
     return column.figure(level=level)
 
 
-def _unlike(name: str, ours: _Scored, theirs: _Scored, settings: Settings) -> str:
+def _unlike(name: str, ours: Methods, theirs: Methods, settings: Settings) -> str:
     """Describe the method of people's scores if it differs from the run's; otherwise empty."""
     needed = [name]
     if name == SUCCESS and (metric := settings.success_rule.metric) is not None:
         needed.append(metric_class(metric, settings).name)
     for each in needed:
-        how = sorted(_how(each, theirs.methods))
-        if sorted(_how(each, ours.methods)) != how:
+        how = sorted(_how(each, theirs))
+        if sorted(_how(each, ours)) != how:
             return f"by {', '.join(how)}"
     return ""
 

@@ -12,7 +12,7 @@ from trivium.metrics.judge.prompts.context import build_context
 from trivium.runs.pairwise_result import DimensionVerdict, JudgedPair, OrderVerdict, Verdict
 from trivium.suites.case import Case
 from trivium.suites.rubrics.rubric import Dimension
-from trivium.values import batched
+from trivium.values import batched, record_of
 
 AT_ONCE = 256
 """Most pairs whose texts are in memory at once."""
@@ -94,14 +94,7 @@ def _order(first: Any, judgement: Judgement) -> OrderVerdict:
         for_first: Verdict = "win" if first == "head" else "loss"
         for_second: Verdict = "loss" if first == "head" else "win"
         verdict = {1.0: for_first, 0.0: for_second}.get(_middle(judgement.value, judgement.detail), "tie")
-    return OrderVerdict(
-        first=first,
-        verdict=verdict,
-        status=judgement.status,
-        reason=judgement.reason,
-        method=judgement.method,
-        detail=judgement.detail,
-    )
+    return record_of(OrderVerdict, judgement, first=first, verdict=verdict)
 
 
 def _middle(value: float, detail: Mapping[str, Any]) -> float:

@@ -24,6 +24,7 @@ from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.store.records import Commit, JudgedWith, Provenance, RunRecord
 from trivium.suites.settings import ServerSettings, Settings
+from trivium.values import record_of
 
 _PACKAGES = (
     "numpy",
@@ -159,17 +160,14 @@ def measuring(metrics: Sequence[Metric], settings: Settings) -> Provenance:
     default_temperature = 0.0 if judge.samples == 1 else SAMPLED_TEMPERATURE
     models, servers = list(models_of(judge)), judge.servers
     prompts = {name: each.version for name, each in rubrics.items()}
-    asked = JudgedWith(
+    asked = record_of(
+        JudgedWith,
+        judge,
         models=models,
         addresses={name: _address(name, servers.get(name)) for name in models},
         temperature=default_temperature if judge.temperature is None else judge.temperature,
-        seed=judge.seed,
-        reasoning_effort=judge.reasoning_effort,
         parameters=dict(judge.parameters),
         servers={name: {"headers": server.headers, "body": server.body} for name, server in servers.items()},
-        client=judge.client,
-        samples=judge.samples,
-        panel=judge.panel,
         rubrics={name: each.rubric.digest for name, each in rubrics.items()},
         prompts=prompts,
     )
