@@ -25,10 +25,10 @@ from trivium.metrics.evaluation import (
 )
 from trivium.metrics.metric import Score
 from trivium.number_buffer import NumberBuffer
-from trivium.runs.case_values import REDUCERS, Clusters, Sum
+from trivium.runs.case_values import REDUCERS, Clusters, Sum, pass_at_k, pass_hat_k
 from trivium.runs.columns import Column
 from trivium.runs.costs import AgentTally
-from trivium.runs.summary import CompositeFigure, Failure
+from trivium.runs.summary import CompositeFigure, Failure, Figure
 from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline, outline_of
 from trivium.suites.settings import Settings
 from trivium.trust.intervals import probability_of_change
@@ -290,6 +290,39 @@ def _probability_of_change(aggregation: Aggregation) -> float | None:
     limits = aggregation.settings.composite.thresholds
     edges = (limits.weak_reject, limits.weak_accept, limits.accept)
     return probability_of_change(aggregation.composite.clustered_mean, [edge - TOLERANCE for edge in edges])
+
+
+def pass_at_k_figures(aggregation: Aggregation, level: float) -> dict[str, Figure]:
+    """Compute pass@k and pass^k over the cases with at least k attempts.
+
+    Definitions: docs/definitions/scores.md#pass-at-k, docs/definitions/scores.md#pass-hat-k.
+    """
+    verdict_counts = aggregation.verdict_counts
+    max_attempts = max((int(block[::2].max()) for block in verdict_counts.blocks()), default=0)
+    if max_attempts < 2:
+        return {}
+    figures = {}
+    for symbol, chance in (("@", pass_at_k), ("^", pass_hat_k)):
+        for k in _ks(max_attempts):
+            column = Column(f"pass{symbol}{k}", "composite", aggregation.clusters)
+            first = 0
+            for block in verdict_counts.blocks():
+                chances = [
+                    chance(attempts, successes, k) if attempts >= k else None
+                    for attempts, successes in block.reshape(-1, 2).tolist()
+                ]
+                column.add_values(range(first, first + len(chances)), chances)
+                first += len(chances)
+            figures[column.name] = column.figure(level=level)
+    return figures
+
+
+def _ks(max_attempts: int) -> list[int]:
+    """Return 1 to 5, then doubling, and the largest."""
+    ks = [k for k in range(1, 6) if k <= max_attempts]
+    while ks[-1] * 2 <= max_attempts:
+        ks.append(ks[-1] * 2)
+    return ks if ks[-1] == max_attempts else [*ks, max_attempts]
 
 
 def aggregate_run(store: "Store", run: RunRecord, settings: Settings) -> Aggregation:

@@ -4,8 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from trivium.runs.aggregation import FAILURES_SHOWN, Aggregation, aggregate_run, composite_figure
-from trivium.runs.case_values import pass_at_k, pass_hat_k
+from trivium.runs.aggregation import (
+    FAILURES_SHOWN,
+    Aggregation,
+    aggregate_run,
+    composite_figure,
+    pass_at_k_figures,
+)
 from trivium.runs.certificates import acceptance_of, expired
 from trivium.runs.columns import Column
 from trivium.runs.costs import judge_costs_of_run
@@ -39,7 +44,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
         missing = max(0, (run.due or 0) - aggregation.attempts)
     level = settings.level
     columns, passed = _shown(aggregation.columns, settings.metrics), aggregation.verdicts.figure(level=level)
-    table = _figures(run, columns, level=level) | _pass_at_k_figures(aggregation, level)
+    table = _figures(run, columns, level=level) | pass_at_k_figures(aggregation, level)
     ceiling, unlike = human_ceiling(store, run, aggregation.columns)
     acceptance, shares = ({}, {}) if settings.judge is None else acceptance_of(store, run, settings)
     summary = Summary(
@@ -140,36 +145,3 @@ def _unjudged(column: Column) -> int:
     """Number of judgements that no judge could make; the overall score of a rubric is not counted."""
     judged = column.tier == "judge" and not column.name.endswith(f".{OVERALL}")
     return column.unavailable - column.status["error"] if judged else 0
-
-
-def _pass_at_k_figures(aggregation: Aggregation, level: float) -> dict[str, Figure]:
-    """Compute pass@k and pass^k over the cases with at least k attempts.
-
-    Definitions: docs/definitions/scores.md#pass-at-k, docs/definitions/scores.md#pass-hat-k.
-    """
-    verdict_counts = aggregation.verdict_counts
-    max_attempts = max((int(block[::2].max()) for block in verdict_counts.blocks()), default=0)
-    if max_attempts < 2:
-        return {}
-    figures = {}
-    for symbol, chance in (("@", pass_at_k), ("^", pass_hat_k)):
-        for k in _ks(max_attempts):
-            column = Column(f"pass{symbol}{k}", "composite", aggregation.clusters)
-            first = 0
-            for block in verdict_counts.blocks():
-                chances = [
-                    chance(attempts, successes, k) if attempts >= k else None
-                    for attempts, successes in block.reshape(-1, 2).tolist()
-                ]
-                column.add_values(range(first, first + len(chances)), chances)
-                first += len(chances)
-            figures[column.name] = column.figure(level=level)
-    return figures
-
-
-def _ks(max_attempts: int) -> list[int]:
-    """Return 1 to 5, then doubling, and the largest."""
-    ks = [k for k in range(1, 6) if k <= max_attempts]
-    while ks[-1] * 2 <= max_attempts:
-        ks.append(ks[-1] * 2)
-    return ks if ks[-1] == max_attempts else [*ks, max_attempts]
