@@ -222,7 +222,7 @@ def test_a_log_in_progress_is_read_as_far_as_it_is(tmp_path):
         tmp_path / "x.eval",
         {"_journal/start.json": HEADER | {"status": "started"}, "samples/a.json": sample()},
     )
-    assert (Log(path).status, len(list(Log(path).samples()))) == ("started", 1)
+    assert len(list(Log(path).samples())) == 1
     assert read_path(path)[0] == "inspect"
 
 
@@ -349,7 +349,7 @@ def test_scores_beyond_one_and_unscored_ones_are_no_values(run):
 
 def test_an_archive_and_a_document_hold_the_same(logs):
     archived, whole = Log(logs / "agents.eval"), Log(logs / "agents.json")
-    assert (archived.task, archived.model, archived.status) == (whole.task, whole.model, whole.status)
+    assert (archived.task, archived.headline) == (whole.task, whole.headline)
     pairs = [
         sorted(((s.id, s.epoch, repr(scores_of(s.raw))) for s in log.samples()), key=repr)
         for log in (archived, whole)
@@ -358,8 +358,8 @@ def test_an_archive_and_a_document_hold_the_same(logs):
 
 
 def test_a_log_of_years_ago_holds_one_score_without_a_name():
-    (score,) = scores_of({"score": {"value": "C", "answer": "4"}})
-    assert (score.name, score.value, score.answer) == ("inspect.score", 1.0, "4")
+    stated = {"value": 1.0, "raw": "C", "answer": "4"}
+    assert scores_of({"score": {"value": "C", "answer": "4"}}) == [("inspect.score", stated)]
     assert scores_of({"scores": None}) == []
 
 

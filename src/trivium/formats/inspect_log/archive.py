@@ -154,7 +154,7 @@ class Sample(NamedTuple):
 
 
 class Log:
-    """A log: its header fields, such as ``task``, ``model`` and ``status``; samples are read on request.
+    """A log: its ``task`` and the name of its main score, ``headline``; samples are read on request.
 
     Args:
         path: An ``.eval`` file, or a ``.json`` one.
@@ -165,17 +165,12 @@ class Log:
 
     def __init__(self, path: str | Path) -> None:
         self.path = path_of(path)
-        self._document: JsonObject | None = None
-        self._archived = head_of(self.path).startswith(_ZIP)
-        header = self._archive_header() if self._archived else self._read_document()
+        self._document = None if head_of(self.path).startswith(_ZIP) else self._read_document()
+        header = self._archive_header() if self._document is None else self._document
         spec = header.get("eval")
         if not isinstance(spec, dict):
             raise TraceError(str(path), 'is not a log of Inspect AI: expected an object "eval"')
         self.task = nonempty_text(spec.get("task")) or self.path.stem
-        self.model = nonempty_text(spec.get("model"))
-        self.status = nonempty_text(header.get("status")) or "unknown"
-        self.created = nonempty_text(spec.get("created"))
-        self.solver = nonempty_text(spec.get("solver"))
         self.headline = _headline(header)
 
     def samples(self) -> Iterator[Sample]:
@@ -184,10 +179,8 @@ class Log:
         Raises:
             TraceError: If one cannot be read.
         """
-        if not self._archived:
-            document = self._document or self._read_document()
-            items = document.get("samples")
-            for index, raw in enumerate(list_(items)):
+        if self._document is not None:
+            for index, raw in enumerate(list_(self._document.get("samples"))):
                 yield self._sample(raw, f"samples[{index}]")
             return
         with closing(Archive(self.path)) as archive:
@@ -219,8 +212,7 @@ class Log:
         documents = documents_of(self.path)
         if len(documents) != 1 or not isinstance(documents[0], dict):
             raise TraceError(str(self.path), 'is not a log of Inspect AI: expected an object with "eval"')
-        self._document = documents[0]
-        return self._document
+        return documents[0]
 
 
 def _headline(header: JsonObject) -> str | None:

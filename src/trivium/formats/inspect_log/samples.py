@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -43,32 +43,14 @@ _WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no":
 """Values of Inspect's grades (correct, partial, incorrect, no answer) and of the words that it accepts."""
 
 
-class RecordedScore(NamedTuple):
-    """One score of a sample.
+def scores_of(raw: JsonObject) -> list[tuple[str, JsonObject]]:
+    """The scores of a sample with their names: ``inspect.SCORER``, and ``.KEY`` where a scorer gave several.
 
-    Attributes:
-        name: ``inspect.SCORER``, with ``.KEY`` where the scorer gave several.
-        value: In [0, 1]; None if it was not scored or is on another scale.
-        raw: The value in the log.
-        answer: The answer that the scorer extracted.
-        explanation: The scorer's explanation.
-        unscored: Why the scorer gave no value; None if it gave one.
-        edits: Authors of later changes, oldest first.
-        original: The value before the changes; None if there are none.
+    Of each score what is known: ``value`` in [0, 1], unless it was not scored or is on another scale;
+    ``raw``, the value in the log; the ``answer`` that the scorer extracted, its ``explanation``, and why it
+    gave no value, ``unscored``; ``edits``, the authors of later changes, and the ``original`` value before
+    these. Logs before 2025 hold one score, without a name.
     """
-
-    name: str
-    value: float | None
-    raw: Any
-    answer: str | None
-    explanation: str | None
-    unscored: str | None
-    edits: tuple[str, ...]
-    original: float | None
-
-
-def scores_of(raw: JsonObject) -> list[RecordedScore]:
-    """The scores of a sample; logs before 2025 hold one, without a name."""
     scores = raw.get("scores")
     if not isinstance(scores, dict):
         scores = {"score": raw["score"]} if isinstance(raw.get("score"), dict) else {}
@@ -77,27 +59,27 @@ def scores_of(raw: JsonObject) -> list[RecordedScore]:
     ]
 
 
-def _parts(scorer: str, score: JsonObject) -> Iterator[RecordedScore]:
+def _parts(scorer: str, score: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     value = score.get("value")
     history = dicts(score.get("history"))
     stated = (nonempty_text(at(edit, "provenance", "author")) for edit in history)
-    authors = tuple(author for author in stated if author)
+    authors = [author for author in stated if author]
     first = history[0].get("value") if history and authors else None
     keyed = value.items() if isinstance(value, dict) else [("", value)]
     for key, part in keyed:
         before = first.get(key) if isinstance(first, dict) else first
         number = as_number(part)
-        known = number is not None and 0 <= number <= 1
-        yield RecordedScore(
-            name=f"{PREFIX}{scorer}.{key}" if key else f"{PREFIX}{scorer}",
-            value=number if known else None,
-            raw=part if not isinstance(part, float) or isfinite(part) else None,
-            answer=nonempty_text(score.get("answer")),
-            explanation=nonempty_text(score.get("explanation")),
-            unscored=_unscored(score, part),
-            edits=authors,
-            original=as_number(before) if authors else None,
-        )
+        found = {
+            "value": number if number is not None and 0 <= number <= 1 else None,
+            "raw": part if not isinstance(part, float) or isfinite(part) else None,
+            "answer": nonempty_text(score.get("answer")),
+            "explanation": nonempty_text(score.get("explanation")),
+            "unscored": _unscored(score, part),
+            "edits": authors or None,
+            "original": as_number(before) if authors else None,
+        }
+        known = {name: each for name, each in found.items() if each not in (None, "")}
+        yield f"{PREFIX}{scorer}.{key}" if key else f"{PREFIX}{scorer}", known
 
 
 def _unscored(score: JsonObject, part: Any) -> str | None:
@@ -142,10 +124,10 @@ def read_suite(path: Path) -> SourceCases:
             raw.setdefault(sample.id, _case(sample.id, sample.raw))
             repeats = max(repeats, sample.epoch)
             acted = acted or bool(sample.raw.get("events")) or bool(sample.raw.get("messages"))
-            for score in scores_of(sample.raw):
-                names[score.name] = None
-                if score.value is not None:
-                    valued[score.name] = None
+            for name, score in scores_of(sample.raw):
+                names[name] = None
+                if "value" in score:
+                    valued[name] = None
     except TraceError as error:
         raise SuiteError(error.source, error.problems) from error
     if not raw:
@@ -261,10 +243,7 @@ def _plain_attempt(sample: Sample) -> Attempt:
 
 
 def _metadata(raw: JsonObject) -> JsonObject:
-    metadata: JsonObject = {"scores": {}}
-    for score in scores_of(raw):
-        fields = {key: value for key, value in score._asdict().items() if value not in (None, (), "")}
-        metadata["scores"][fields.pop("name")] = msgspec.to_builtins(fields)
+    metadata: JsonObject = {"scores": dict(scores_of(raw))}
     if isinstance(raw.get("limit"), dict):
         metadata["limit"] = raw["limit"].get("type")
     if retried := list_(raw.get("error_retries")):
@@ -309,7 +288,7 @@ def read_inspect_items(path: Path, *, mode: str | None = None) -> ItemTable:
     count = 0
     try:
         for sample in Log(path).samples():
-            scores = {score.name.removeprefix(PREFIX): score for score in scores_of(sample.raw)}
+            scores = {name.removeprefix(PREFIX): score for name, score in scores_of(sample.raw)}
             known.update(dict.fromkeys(scores))
             for name, pred, truth in _item_values(scores, pair):
                 count += 1
@@ -339,16 +318,16 @@ def _pair(source: str, mode: str | None) -> tuple[str, str] | None:
 
 
 def _item_values(
-    scores: dict[str, RecordedScore], pair: tuple[str, str] | None
+    scores: dict[str, JsonObject], pair: tuple[str, str] | None
 ) -> list[tuple[str, float | None, float]]:
     """Name, prediction (None where the scorer abstained) and truth of each item of a sample."""
     if pair is None:
         return [
-            (name, score.original, score.value)
+            (name, score.get("original"), score["value"])
             for name, score in scores.items()
-            if score.edits and score.value is not None
+            if "edits" in score and "value" in score
         ]
     pred, truth = scores.get(pair[0]), scores.get(pair[1])
-    if pred is None or truth is None or truth.value is None:
+    if pred is None or truth is None or "value" not in truth:
         return []
-    return [(pair[0], pred.value, truth.value)]
+    return [(pair[0], pred.get("value"), truth["value"])]

@@ -153,12 +153,10 @@ def request(entries: Sequence[ResourceSpans]) -> bytes:
 def _spans(export: TraceToExport, trace_id: str) -> list[JsonObject]:
     trace = export.trace
     clock = clock_of(trace, export.started_at)
-    ids = _span_ids(trace, trace_id)
-    made = [_span(span, trace_id, ids, clock) for span in trace.spans]
-    if not made:
-        made = [_placeholder_span(export, trace_id, clock)]
-    first = _first_root(trace) if trace.spans else 0
-    root = made[first]
+    spans = trace.spans or (_placeholder(export),)
+    ids = _span_ids(spans, trace_id)
+    made = [_span(span, trace_id, ids, clock, original=bool(trace.spans)) for span in spans]
+    root = made[_first_root(spans)]
     stated = trivium_attributes.TriviumTrace(
         trace_id=trace.trace_id, zero=clock.zero, metadata=trace.metadata
     )
@@ -183,15 +181,30 @@ def _spans(export: TraceToExport, trace_id: str) -> list[JsonObject]:
     return made
 
 
-def _first_root(trace: Trace) -> int:
-    roots = [position for position, span in enumerate(trace.spans) if span.parent is None]
-    return min(roots, key=lambda position: start_time(trace.spans[position]))
+def _placeholder(export: TraceToExport) -> Span:
+    """A span that stands for an attempt without spans."""
+    return Span(
+        id="",
+        kind="other",
+        name=export.name,
+        start=0.0,
+        end=export.seconds or 0.0,
+        ok=export.error is None,
+        input=export.input,
+        output=export.output,
+        attributes={"error": export.error},
+    )
 
 
-def _span_ids(trace: Trace, trace_id: str) -> dict[str, str]:
+def _first_root(spans: Sequence[Span]) -> int:
+    roots = [position for position, span in enumerate(spans) if span.parent is None]
+    return min(roots, key=lambda position: start_time(spans[position]))
+
+
+def _span_ids(spans: Sequence[Span], trace_id: str) -> dict[str, str]:
     """A valid OpenTelemetry id for each span: its own if valid, else a derived one."""
     ids: dict[str, str] = {}
-    for span in trace.spans:
+    for span in spans:
         if _SPAN_ID.fullmatch(span.id) and span.id.strip("0"):
             ids[span.id] = span.id
         else:
@@ -199,13 +212,14 @@ def _span_ids(trace: Trace, trace_id: str) -> dict[str, str]:
     return ids
 
 
-def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> JsonObject:
+def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock, *, original: bool) -> JsonObject:
     attributes = _convention_attributes(span)
-    rest = msgspec.structs.replace(span, parent=None, start=None, end=None, input=None, output=None)
-    if span.kind == "llm":
-        rest = msgspec.structs.replace(rest, usage=None)
-    original = trivium_attributes.TriviumSpan(span=rest, input=_as(span.input), output=_as(span.output))
-    attributes[semconv.TRIVIUM_SPAN] = json_text(original)
+    stated = trivium_attributes.TriviumSpan(span=None)
+    if original:
+        rest = msgspec.structs.replace(span, parent=None, start=None, end=None, input=None, output=None)
+        rest = msgspec.structs.replace(rest, usage=None) if span.kind == "llm" else rest
+        stated = trivium_attributes.TriviumSpan(span=rest, input=_as(span.input), output=_as(span.output))
+    attributes[semconv.TRIVIUM_SPAN] = json_text(stated)
     made = {
         "traceId": trace_id,
         "spanId": ids[span.id],
@@ -243,29 +257,6 @@ def _convention_attributes(span: Span) -> JsonObject:
     if span.ok is False:
         attributes[semconv.ERROR_TYPE] = _UNKNOWN_ERROR
     return attributes
-
-
-def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> JsonObject:
-    """A span that stands for an attempt without spans."""
-    start = clock.zero if clock.zero is not None and clock.zero > 0 else None
-    attributes: JsonObject = {}
-    _put(attributes, semconv.INPUT, export.input)
-    _put(attributes, semconv.OUTPUT, export.output)
-    if export.error is not None:
-        attributes[semconv.ERROR_TYPE] = _UNKNOWN_ERROR
-    attributes[semconv.TRIVIUM_SPAN] = json_text(trivium_attributes.TriviumSpan(span=None))
-    took = round((export.seconds or 0.0) * NANOSECONDS)
-    made = {
-        "traceId": trace_id,
-        "spanId": sha256(f"{trace_id}/".encode()).hexdigest()[:16],
-        "name": export.name,
-        "kind": _INTERNAL,
-        "attributes": _attributes(attributes),
-        "startTimeUnixNano": _digits(start),
-        "endTimeUnixNano": None if start is None else str(start + took),
-        "status": None if export.error is None else _failure(export.error),
-    }
-    return {key: value for key, value in made.items() if value is not None}
 
 
 def _failure(message: Any) -> JsonObject:
