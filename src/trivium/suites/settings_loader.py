@@ -4,7 +4,7 @@ Deprecated keys and metric names are replaced by current ones first.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -208,9 +208,9 @@ def replace_old_keys(raw: Mapping[str, Any]) -> tuple[JsonObject, list[Problem]]
     """
     keys = dict(raw)
     problems: list[Problem] = []
-    _similarity_metrics(keys, problems)
-    _confidence_threshold(keys, problems)
-    _metrics_and_weights(keys, problems)
+    for old, new, made_of in _REPLACED:
+        if old in keys:
+            _replace(keys, old, new, made_of(keys[old]), problems)
     if isinstance(metrics := keys.get("metrics"), str):
         keys["metrics"] = [metrics]
     if isinstance(metrics := keys.get("metrics"), list | tuple):
@@ -232,48 +232,44 @@ def renamed(name: str) -> str:
     return ALIASES.get(name, name)
 
 
-def _similarity_metrics(keys: JsonObject, problems: list[Problem]) -> None:
-    if "similarity_metrics" not in keys:
-        return
-    names = keys.pop("similarity_metrics")
-    if _given_twice(keys, "similarity", "similarity_metrics", problems):
-        return
-    if (
-        not isinstance(names, list | tuple)
-        or not names
-        or not all(name in DEFAULT_SIMILARITY for name in names)
-    ):
-        expected = f"a list of some of {', '.join(DEFAULT_SIMILARITY)}"
-        problems.append(Problem("similarity_metrics", f"found {describe(names)}, expected {expected}"))
-        return
-    keys["similarity"] = {name: DEFAULT_SIMILARITY[name] for name in names}
+def _replace(keys: JsonObject, old: str, new: str, made: Any, problems: list[Problem]) -> None:
+    """Put a value in place of a deprecated key, unless it is given twice; a text says what is expected."""
+    given = keys.pop(old)
+    first, _, part = new.partition(".")
+    held = keys.get(first, {}) if part else keys
+    name = part or first
+    if not isinstance(held, Mapping):
+        return  # which is told as a mistake itself
+    if name in held:
+        problems.append(Problem(old, f'is the old name of "{name}", which is given, too: leave one out'))
+    elif isinstance(made, str):
+        problems.append(Problem(old, f"found {describe(given)}, expected {made}"))
+    else:
+        keys[first] = {**held, part: made} if part else made
 
 
-def _confidence_threshold(keys: JsonObject, problems: list[Problem]) -> None:
-    if "confidence_threshold" in keys:
-        threshold = keys.pop("confidence_threshold")
-        if not is_number(threshold) or not 0 <= threshold <= 1:
-            found = f"found {describe(threshold)}, expected a number from 0 to 1"
-            problems.append(Problem("confidence_threshold", found))
-        elif not _given_twice(keys, "success", "confidence_threshold", problems):
-            keys["success"] = {"metric": "similarity", "at_least": threshold}
+def _similarity_of(names: Any) -> dict[str, float] | str:
+    if isinstance(names, list | tuple) and names and all(name in DEFAULT_SIMILARITY for name in names):
+        return {name: DEFAULT_SIMILARITY[name] for name in names}
+    return f"a list of some of {', '.join(DEFAULT_SIMILARITY)}"
 
 
-def _metrics_and_weights(keys: JsonObject, problems: list[Problem]) -> None:
-    if "metrics_and_weights" not in keys:
-        return
-    weights = keys.pop("metrics_and_weights")
-    composite = keys.get("composite", {})
-    if isinstance(composite, Mapping) and not _given_twice(
-        composite, "weights", "metrics_and_weights", problems
-    ):
-        keys["composite"] = {**composite, "weights": weights}
+def _success_of(threshold: Any) -> JsonObject | str:
+    if is_number(threshold) and 0 <= threshold <= 1:
+        return {"metric": "similarity", "at_least": threshold}
+    return "a number from 0 to 1"
 
 
-def _given_twice(keys: Mapping[str, Any], new: str, old: str, problems: list[Problem]) -> bool:
-    if new in keys:
-        problems.append(Problem(old, f'is the old name of "{new}", which is given, too: leave one out'))
-    return new in keys
+def _weights_of(weights: Any) -> Any:
+    return "a mapping of metrics to weights" if isinstance(weights, str) else weights
+
+
+_REPLACED: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("similarity_metrics", "similarity", _similarity_of),
+    ("confidence_threshold", "success", _success_of),
+    ("metrics_and_weights", "composite.weights", _weights_of),
+)
+"""Deprecated keys, what replaces them, and a function that makes its value, or says what is expected."""
 
 
 def _renamed_keys(raw: Mapping[Any, Any], where: str, problems: list[Problem]) -> dict[Any, Any]:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -25,24 +25,21 @@ from trivium.suites.rubrics.rubric import (
 )
 from trivium.values import JsonObject
 
-R = TypeVar("R", bound=Rubric)
-
 IS_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII).fullmatch
 """Matches the name of a built-in rubric; any other text names a file."""
 
 
-def load_rubric(kind: type[R], source: str | Path) -> R:
+def load_rubric(source: str | Path) -> Rubric:
     """Read a rubric file, or a built-in rubric; see ``Rubric.load``."""
     name = str(source)
     if IS_NAME(name):
         if name not in NAMES:
             raise SuiteError("", unknown_rubric(name))
-        raw: Any = msgspec.to_builtins(built_in_rubrics()[name])
-        return msgspec.convert(raw, kind)
+        return built_in_rubrics()[name]
     rubric, problems = rubric_of(read_document(Path(source)), "", step=1)
     if rubric is None:
         raise SuiteError(name, problems)
-    return msgspec.convert(msgspec.to_builtins(rubric), kind)
+    return rubric
 
 
 def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, list[Problem]]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import Meta
@@ -192,8 +192,8 @@ class Rubric(FileRecord, frozen=True, kw_only=True):
     instructions: str | None = None
     material: str | None = None
 
-    @classmethod
-    def load(cls, source: str | Path) -> Self:
+    @staticmethod
+    def load(source: str | Path) -> "Rubric":
         """Load a rubric from a .yaml, .json or .toml file, or a built-in one by name.
 
         Raises:
@@ -202,7 +202,7 @@ class Rubric(FileRecord, frozen=True, kw_only=True):
         # Imported late, because the loader imports this module.
         from trivium.suites.rubrics.loader import load_rubric
 
-        return load_rubric(cls, source)
+        return load_rubric(source)
 
     @property
     def digest(self) -> str:
