@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.agents.asked import asked
+from trivium.agents.adapters import function as adapter
 from trivium.agents.adapters.function import DaemonThreads, FunctionAgent
 from trivium.agents.attempt import AgentFailure, Attempt, Request, Usage
 from trivium.agents.invoke import attempt_seed, invoke
@@ -285,8 +286,9 @@ def test_hanging_calls_are_left_behind_and_their_threads_replaced():
     assert after.output == "fine"
 
 
-def test_only_so_many_calls_may_hang_at_once():
-    release, threads = threading.Event(), DaemonThreads("t", max_hung=2)
+def test_only_so_many_calls_may_hang_at_once(monkeypatch):
+    monkeypatch.setattr(adapter, "MAX_HUNG_THREADS", 2)
+    release, threads = threading.Event(), DaemonThreads("t")
 
     async def hang():
         with pytest.raises(TimeoutError):

@@ -199,12 +199,10 @@ class DaemonThreads:
 
     Args:
         name: Name of the threads, for debuggers.
-        max_hung: Most calls that may hang at the same time, which bounds the number of threads.
     """
 
-    def __init__(self, name: str, *, max_hung: int = MAX_HUNG_THREADS) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._max_hung = max_hung
         self._lock = threading.Lock()
         self._idle: list[SimpleQueue[Job | None]] = []
         self._hung: set[object] = set()
@@ -217,8 +215,7 @@ class DaemonThreads:
             AgentFailure: If too many earlier calls still hang.
             Exception: Any exception of the function.
         """
-        if len(self._hung) >= self._max_hung:
-            hung = len(self._hung)
+        if (hung := len(self._hung)) >= MAX_HUNG_THREADS:
             raise AgentFailure(f"{hung} earlier calls of this agent still hang; it is not called again")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()

@@ -38,7 +38,6 @@ class EndpointAgent:
 
     Args:
         agent: Its address, or how it is asked.
-        transport: The HTTP transport; the network by default.
 
     Raises:
         AgentError: If an environment variable that it names is not set.
@@ -46,9 +45,7 @@ class EndpointAgent:
 
     runs_off_loop = True
 
-    def __init__(
-        self, agent: str | AgentSettings, *, transport: httpx.AsyncBaseTransport | None = None
-    ) -> None:
+    def __init__(self, agent: str | AgentSettings) -> None:
         self._settings = agent = AgentSettings(url=agent) if isinstance(agent, str) else agent
         self.takes_world = agent.body is None or "{world}" in json_text(agent.body)
         self.name = mask(agent.url)
@@ -57,7 +54,6 @@ class EndpointAgent:
         self._headers = {name: expanded(value) for name, value in agent.headers.items()}
         named = {name for text in (agent.url, *agent.headers.values()) for name in VARIABLE.findall(text)}
         self._secrets = sorted((expanded(f"${{{name}}}") for name in named), key=len, reverse=True)
-        self._transport = transport
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._finder = AnswerFinder(self.name, ANSWER_FIELDS)
@@ -134,7 +130,6 @@ class EndpointAgent:
         if self._client is None or self._loop is not loop:
             self._loop = loop
             self._client = httpx.AsyncClient(
-                transport=self._transport,
                 timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),  # the attempt has its own time limit
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             )

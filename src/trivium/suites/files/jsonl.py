@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -174,22 +175,18 @@ class CaseLines:
         problems.check()
 
     def read(self, starts: Sequence[int]) -> list[Case]:
-        """Return the cases at these offsets.
+        """Return the cases at these offsets, which follow one another but for blank lines.
 
         Raises:
             SuiteError: If the file has changed.
         """
-        lines = []
         with self._opened() as file:
-            at = -1
-            for start in starts:
-                if start != at:
-                    file.seek(start)
-                lines.append(file.readline())
-                at = start + len(lines[-1])
+            file.seek(starts[0])
+            following = filter(bytes.strip, iter(file.readline, b""))
+            lines = list(islice(following, len(starts)))
             unchanged = _stamp_of(os.fstat(file.fileno())) == self._stamp
         cases = [case for line in lines if (case := _case_of(line, 0, 0)[0]) is not None] if unchanged else []
-        if len(cases) < len(lines):
+        if len(cases) < len(starts):
             raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
         return cases
 
