@@ -493,7 +493,7 @@ def _needs(what):
 UNLOADABLE = [
     ("nowhere:shop", lambda m, world: "x", 'there is no module "nowhere"'),
     (f"{HERE}:Shp", lambda m, world: "x", f'{HERE} has no "Shp". Did you mean "Shop"?'),
-    (_needs, lambda m, world: "x", "the factory needs what; it may take case, repeat, seed, folder"),
+    (_needs, lambda m, world: "x", "needs what, which Trivium does not provide; where its signature names"),
     ({"json": {}, "tools": f"{HERE}:NO_TOOLS"}, lambda m, world: "x", "is int, expected a list of functions"),
     (None, lambda m, world: "x", "takes a world, and the suite has none"),
 ]

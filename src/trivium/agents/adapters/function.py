@@ -160,27 +160,33 @@ def _accepted_parameters(
         )
     first = positional[0]
     rest = [each for each in parameters if each is not first or each.kind is each.VAR_POSITIONAL]
-    named, unknown = names_taken(rest, INJECTED)
-    if unknown:
-        raise AgentError(
-            name,
-            f"the function needs {', '.join(unknown)}, which Trivium does not provide; an agent is called"
-            f" with its input and, where its signature names them, {', '.join(INJECTED)}",
-        )
+    named = names_taken(rest, INJECTED, name=name, what="function")
     needs_world = any(each.name == "world" and each.default is each.empty for each in rest)
     return first, named, needs_world
 
 
 def names_taken(
-    parameters: Iterable[inspect.Parameter], offered: Sequence[str]
-) -> tuple[tuple[str, ...], list[str]]:
-    """The offered arguments that parameters take by name, and those that are left without a value."""
-    all_of = list(parameters)
-    by_name = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    parameters: Iterable[inspect.Parameter], offered: Sequence[str], *, name: str, what: str
+) -> tuple[str, ...]:
+    """The offered arguments that parameters take by name.
+
+    Args:
+        parameters: The parameters, without the first one of an agent.
+        offered: The names.
+        name: Name of the agent or the world.
+        what: What has these parameters.
+
+    Raises:
+        AgentError: If one needs a value and is not offered any.
+    """
     variable = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-    taken = tuple(each.name for each in all_of if each.name in offered and each.kind in by_name)
-    without = [each for each in all_of if each.default is each.empty and each.kind not in variable]
-    return taken, [each.name for each in without if each.name not in taken]
+    named = [each for each in parameters if each.kind not in variable]
+    taken = [each for each in named if each.name in offered and each.kind is not each.POSITIONAL_ONLY]
+    unknown = [each.name for each in named if each.default is each.empty and each not in taken]
+    if unknown:
+        needs = f"the {what} needs {', '.join(unknown)}, which Trivium does not provide"
+        raise AgentError(name, f"{needs}; where its signature names them, it gets {', '.join(offered)}")
+    return tuple(each.name for each in taken)
 
 
 MAX_HUNG_THREADS = 256

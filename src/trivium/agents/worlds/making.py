@@ -286,11 +286,7 @@ def _accepted(factory: Callable[..., Any], name: str) -> tuple[str, ...]:
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return ()
-    named, unknown = names_taken(parameters, GIVEN)
-    if unknown:
-        given = ", ".join(GIVEN)
-        raise AgentError(name, f"the factory needs {', '.join(unknown)}; it may take {given}")
-    return named
+    return names_taken(parameters, GIVEN, name=name, what="factory")
 
 
 def _loaded_tools(spec: str) -> dict[str, Tool]:
