@@ -188,7 +188,25 @@ def _with_turns(messages: Iterable[ChatMessage]) -> list[JsonObject]:
     ]
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+class AgentResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of calling an agent: the fields that a response has with the attempt that is made of it.
+
+    Their meaning is that of :class:`Attempt`.
+    """
+
+    output: Any = None
+    seconds: float | None = None
+    trace: Trace | None = None
+    usage: Usage | None = None
+    reward: float | None = None
+    error: str | None = None
+    flags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    world: WorldRecord | None = None
+    messages: tuple[ChatMessage, ...] = ()
+
+
+class Attempt(AgentResult, frozen=True, omit_defaults=True, dict=True):
     """One call of an agent for a case, and its result.
 
     Attributes:
@@ -209,16 +227,6 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
 
     case: str
     repeat: int = 0
-    output: Any = None
-    seconds: float | None = None
-    trace: Trace | None = None
-    usage: Usage | None = None
-    reward: float | None = None
-    error: str | None = None
-    flags: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
-    world: WorldRecord | None = None
-    messages: tuple[ChatMessage, ...] = ()
 
     @property
     def shown(self) -> Any:
@@ -269,29 +277,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @resolved
-class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
+class AgentResponse(AgentResult, frozen=True, kw_only=True):
     """The parsed response of an agent: the fields of an :class:`Attempt` that an agent may set.
 
     Attributes:
         seconds: Wall time in seconds; if None, :func:`trivium.agents.invoke.invoke` measures it.
         tries: Number of tries, which :func:`~trivium.agents.invoke.invoke` counts.
-        world: What became of the world, which no agent states itself.
         history: What the adapter wants back in the next turn of a conversation; not stored.
-        messages: The conversation, in order.
     """
 
-    output: Any = None
-    trace: Trace | None = None
-    usage: Usage | None = None
-    reward: float | None = None
-    error: str | None = None
-    seconds: float | None = None
     tries: int = 1
-    flags: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
-    world: WorldRecord | None = None
     history: Any = None
-    messages: tuple[ChatMessage, ...] = ()
 
 
 class AgentAdapter(Protocol):
