@@ -9,7 +9,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -199,7 +199,7 @@ def _readable_file(address: URL, file: Path) -> Engine:
         except Exception as error:
             engine.dispose()
             errors.append(error)
-            if not _is_permission_error(error):
+            if not any(said in str(error).lower() for said in ("readonly", "unable to open")):
                 break
     if len(errors) == len(modes) and _size(log):
         raise StoreError(
@@ -253,18 +253,6 @@ def readable_by_others(engine: Engine) -> Path | None:
         return None
     file = Path(str(engine.url.database))
     return file if stat.S_IMODE(file.stat().st_mode) & 0o077 else None
-
-
-def _file_exists(engine: Engine) -> bool:
-    """Whether the file of a writable engine still exists and is the same file; True for other engines."""
-    if engine not in _FILES:
-        return True
-    file, device, number = _FILES[engine]
-    try:
-        status = file.stat()
-    except OSError:
-        return False
-    return (status.st_dev, status.st_ino) == (device, number)
 
 
 def _file_engine(address: URL, file: Path, mode: str) -> Engine:
@@ -327,11 +315,6 @@ def _set_up_new_file(connection: Any, _record: Any) -> None:
     if connection.execute("PRAGMA page_count").fetchone() == (0,):
         connection.execute("PRAGMA page_size=16384")
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-
-
-def _is_permission_error(error: Exception) -> bool:
-    message = str(error).lower()
-    return "readonly" in message or "unable to open" in message
 
 
 def _size(file: Path) -> int:
@@ -490,11 +473,17 @@ def begin_writing(connection: Connection) -> None:
 
 def check_file_exists(engine: Engine) -> None:
     """Raise StoreLost if the file of an SQLite store is gone; writes to it would still succeed."""
-    if not _file_exists(engine):
-        name = engine.url.render_as_string()
-        raise StoreLost(
-            f"{name}: the file was deleted or replaced while it was being written: what was in it is lost"
-        )
+    if engine not in _FILES:
+        return
+    file, *place = _FILES[engine]
+    with suppress(OSError):
+        status = file.stat()
+        if [status.st_dev, status.st_ino] == place:
+            return
+    name = engine.url.render_as_string()
+    raise StoreLost(
+        f"{name}: the file was deleted or replaced while it was being written: what was in it is lost"
+    )
 
 
 @contextmanager

@@ -219,7 +219,6 @@ def samples_of(
     monitor: str,
     *,
     after: int = 0,
-    since: float | None = None,
     figures: Sequence[str] = (),
     limit: int | None = None,
 ) -> list[Sample]:
@@ -229,16 +228,11 @@ def samples_of(
         store: The store.
         monitor: Name of the monitor.
         after: Number of a sample: only those scored after it.
-        since: Unix time: only interactions that began then or later.
         figures: Metrics whose values are wanted.
         limit: Only so many of the first ones.
     """
-    table = schema.live_samples
-    query = _newest_versions(monitor).order_by(table.c.number).limit(limit)
-    if after:
-        query = query.where(table.c.number > after)
-    if since is not None:
-        query = query.where(table.c.time >= since)
+    number = schema.live_samples.c.number
+    query = _newest_versions(monitor).where(number > after).order_by(number).limit(limit)
     return _read(store, monitor, query, figures)
 
 
@@ -263,7 +257,14 @@ def latest_samples(
         until: Unix time: only interactions that began before.
         figures: Metrics whose values are wanted.
     """
-    query = _latest_numbers(monitor, number, before=before, since=since, until=until)
+    table = schema.live_samples
+    query = _newest_versions(monitor).order_by(table.c.number.desc()).limit(number)
+    if before is not None:
+        query = query.where(table.c.number < before)
+    if since is not None:
+        query = query.where(table.c.time >= since)
+    if until is not None:
+        query = query.where(table.c.time < until)
     return _read(store, monitor, query, figures)
 
 
@@ -309,25 +310,6 @@ class RecentSamples:
         samples = [each for each in samples if each.time >= since][-number:]
         # Where there were as many as are read, others come in the place of those that are too old now.
         return None if len(samples) < number == len(kept) else samples
-
-
-def _latest_numbers(
-    monitor: str,
-    number: int,
-    *,
-    before: int | None = None,
-    since: float | None = None,
-    until: float | None = None,
-) -> Select[Any]:
-    table = schema.live_samples
-    query = _newest_versions(monitor).order_by(table.c.number.desc()).limit(number)
-    if before is not None:
-        query = query.where(table.c.number < before)
-    if since is not None:
-        query = query.where(table.c.time >= since)
-    if until is not None:
-        query = query.where(table.c.time < until)
-    return query
 
 
 def _newest_versions(monitor: str) -> Select[Any]:

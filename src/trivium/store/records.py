@@ -459,6 +459,10 @@ class _SpanOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ok: bool | None = True
     attributes: _Marks = _Marks()
 
+    def as_span(self, id_: str) -> Span:
+        attributes = {"handoff": True} if self.attributes.handoff else {}
+        return Span(**msgspec.structs.asdict(self) | {"id": id_, "attributes": attributes})
+
 
 class _MessageOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sender: str
@@ -517,31 +521,12 @@ class AttemptOutline(msgspec.Struct, frozen=True, kw_only=True):
         return Trace(
             spans=tuple(
                 [
-                    Span(
-                        id=str(index),
-                        kind=span.kind,
-                        name=span.name,
-                        agent=span.agent,
-                        start=span.start,
-                        end=span.end,
-                        ok=span.ok,
-                        attributes={"handoff": True} if span.attributes.handoff else {},
-                    )
+                    span.as_span(str(index))
                     for index, span in enumerate(self.trace.spans)
                     if span.kind in ("agent", "tool")
                 ]
             ),
-            messages=tuple(
-                [
-                    Message(
-                        sender=message.sender,
-                        receiver=message.receiver,
-                        type=message.type,
-                        time=message.time,
-                    )
-                    for message in self.trace.messages
-                ]
-            ),
+            messages=tuple([Message(**msgspec.structs.asdict(message)) for message in self.trace.messages]),
             metadata={"people": people} if people else {},
         )
 

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import msgspec
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from trivium.errors import InputError, Problem, suggest
+from trivium.errors import InputError, suggest
 from trivium.store import schema
 from trivium.store.audit import add_audit
 from trivium.store.connection import explain_errors, fetched
@@ -97,11 +97,9 @@ class Tokens:
         """
         name = name.strip()
         if not name or len(name) > 100 or not name.isprintable():
-            raise InputError("", Problem("", "a token needs a name of 1 to 100 printable characters"))
+            raise InputError("", "a token needs a name of 1 to 100 printable characters")
         if any(token.name == name and token.state(now) == "active" for token in self.all()):
-            raise InputError(
-                "", Problem("", f'a token is called "{name}" already: rotate it, or choose another name')
-            )
+            raise InputError("", f'a token is called "{name}" already: rotate it, or choose another name')
         with explain_errors(self._engine), self._engine.begin() as connection:
             token, secret = _insert(connection, name, scopes, now, expires)
             add_audit(connection, actor, "token created", _facts(token), now=now)
@@ -154,13 +152,9 @@ class Tokens:
             return found[0]
         if found:  # one was rotated, and the old one still works
             ids = ", ".join(f"{token.id} (made {_utc(token.created)})" for token in found)
-            raise InputError(
-                "", Problem("", f'several active tokens are called "{wanted}": name an id: {ids}')
-            )
+            raise InputError("", f'several active tokens are called "{wanted}": name an id: {ids}')
         hint = suggest(wanted, [token.name for token in active])
-        raise InputError(
-            "", Problem("", f'no active token is called "{wanted}".{hint} (`trivium token list`)')
-        )
+        raise InputError("", f'no active token is called "{wanted}".{hint} (`trivium token list`)')
 
     def active(self, now: float) -> list[tuple[Token, str]]:
         """The tokens that can be used, each with its hash."""

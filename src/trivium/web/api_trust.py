@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from litestar import get
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import QueryParameter
 
 from trivium.errors import InputError, TrustError
 from trivium.labels.joining import items_of_queue
@@ -12,6 +12,8 @@ from trivium.labels.queue import LabelQueues
 from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer, agreement_answer, certificate
 from trivium.runs.items.table import ItemTable
 from trivium.safe_text import sanitise
+from trivium.web.api_labels import QueueId
+from trivium.web.api_runs import RunId
 from trivium.web.errors import Refused, refusals
 from trivium.web.pages.site import queue_called
 from trivium.web.pages.trust import items_of, sentence
@@ -22,8 +24,6 @@ __all__ = ["trust_routes"]
 
 T = TypeVar("T")
 
-RunId = Annotated[str, PathParameter(max_length=100, description="Id of a run, or the beginning of it.")]
-QueueId = Annotated[str, PathParameter(max_length=100, description="Id of a queue.")]
 OfDimension = Annotated[
     str, QueryParameter(name="dimension", min_length=1, max_length=200, description="The judged dimension.")
 ]

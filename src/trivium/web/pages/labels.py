@@ -7,7 +7,6 @@ judges or other people said.
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from litestar import Request, Response, Router, get, post
@@ -79,31 +78,33 @@ def _label_routes(site: Site, queues: LabelQueues) -> list[Any]:
 
     @post("/{queue:str}", include_in_schema=False, status_code=200)
     async def answer(request: Request[Any, Any, Any], queue: FromPath[str]) -> Response[Any]:
-        asked = await asyncio.to_thread(queue_called, queues, queue)
-        here = Redirect(f"/labels/{segment(asked.id)}", status_code=303)
-        return await answered(request, asked, here, store=partial(_store, queues), undo=queues.undo)
+        return await answered(request, queues, queue, store=_store, undo=queues.undo)
 
     return [label, answer]
 
 
 async def answered(
     request: Request[Any, Any, Any],
-    queue: LabelQueue,
-    here: Redirect,
+    queues: LabelQueues,
+    queue: str,
+    page: str = "",
     *,
-    store: Callable[[LabelQueue, str, Mapping[str, str]], None],
+    store: Callable[[LabelQueues, LabelQueue, str, Mapping[str, str]], None],
     undo: Callable[..., object],
 ) -> Redirect:
     """Do what a form on a page of a queue says: keep a name, take an answer back, or store one.
 
     Args:
         request: The request.
-        queue: The queue.
-        here: Where the browser goes on.
+        queues: The queues.
+        queue: Id of the queue.
+        page: Which of its pages the form is on.
         store: Stores the answer of a person that a form holds.
         undo: Takes back the answer of a person with a number.
     """
     form = await form_in(request)
+    asked = await asyncio.to_thread(queue_called, queues, queue)
+    here = Redirect(f"/labels/{segment(asked.id)}{page}", status_code=303)
     if "name" in form:
         name = labeller_of(request, sanitise(form["name"].strip())[0][:LONGEST_NAME])
         set_cookie(here, request, LABELLER, name.encode("utf-8").hex())
@@ -112,9 +113,9 @@ async def answered(
     try:
         if "undo" in form:
             number = whole_in("the answer", form["undo"])
-            await asyncio.to_thread(undo, queue.id, by, label=number)
+            await asyncio.to_thread(undo, asked.id, by, label=number)
         else:
-            await asyncio.to_thread(store, queue, by, form)
+            await asyncio.to_thread(store, queues, asked, by, form)
     except (InputError, ValueError) as error:
         raise Refused(400, str(error), typed=typed_in(form)) from None
     return here

@@ -1,6 +1,5 @@
 """The page on how far the people of a queue agree, with the items that need a decision."""
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Annotated, Any
@@ -23,7 +22,7 @@ from trivium.web.errors import Refused
 from trivium.web.labellers import labeller_in
 from trivium.web.pages.forms import figure_in, whole_in
 from trivium.web.pages.labels import answered
-from trivium.web.pages.site import Site, queue_called, run_of, segment
+from trivium.web.pages.site import Site, queue_called, run_of
 from trivium.web.threads import slowly
 
 __all__ = ["routes"]
@@ -98,9 +97,8 @@ def routes(site: Site) -> list[Any]:
 
     @post("/", include_in_schema=False, status_code=200)
     async def decide(request: Request[Any, Any, Any], queue: FromPath[str]) -> Redirect:
-        asked = await asyncio.to_thread(queue_called, queues, queue)
-        here = Redirect(f"/labels/{segment(asked.id)}/people#apart", status_code=303)
-        return await answered(request, asked, here, store=partial(_decide, queues), undo=queues.undo_decision)
+        undo = queues.undo_decision
+        return await answered(request, queues, queue, "/people#apart", store=_decide, undo=undo)
 
     return [Router("/labels/{queue:str}/people", route_handlers=[people, decide])]
 
