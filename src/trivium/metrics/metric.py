@@ -254,10 +254,11 @@ class TraceMetric(Metric):
 
 
 INCOMPLETE_TRACE = "the trace is incomplete: "
+"""Start of the reason of a score that was computed from an incomplete trace."""
+
 NONE_RELEVANT = "no relevant document is among the retrieved ones"
 CAVEATS = (INCOMPLETE_TRACE, NONE_RELEVANT)
 """How the reasons of scores begin that were computed, and that the run reports."""
-"""Start of the reason of a score that was computed from an incomplete trace."""
 
 RECORDED_BY = "recorded by "
 """Start of the method of a score that depends on which tool recorded the trace."""

@@ -397,14 +397,12 @@ def unknown_names(settings: Settings, *, also: Sequence[str] = ()) -> list[Probl
     problems: list[Problem] = []
     own = _loaded(named, settings, problems)
     own |= _loaded(also, settings, [])
-    doubtful = [
-        (where, name, others)
-        for where, name, others in _names_in_settings(settings)
+    known: set[str] = set()
+    for where, name, others in _names_in_settings(settings):
         # Paths are resolved when the metric is built, with a message of their own.
-        if ":" not in name and name not in KNOWN_WITHOUT_LOADING and name not in own and name not in others
-    ]
-    known = {*known_metrics(settings), *own} if doubtful else set()
-    for where, name, others in doubtful:
+        if ":" in name or name in KNOWN_WITHOUT_LOADING or name in own or name in others:
+            continue
+        known = known or {*known_metrics(settings), *own}
         if name not in known:
             problems.append(Problem(where, no_metric(name, [*known, *others])))
     return problems

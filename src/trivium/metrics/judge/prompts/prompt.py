@@ -96,30 +96,6 @@ WORDING = blake2b(
 """Digest of the prompt's fixed texts and of the defaults of a rubric."""
 
 
-def static_and_ask(
-    rubric: Rubric, dimensions: Sequence[Dimension], scores: Sequence[float], *, alone: bool
-) -> tuple[str, str]:
-    """Return the parts of the prompt before and after the material; neither contains judged text.
-
-    Providers cache the longest common prefix of requests. So the first part is the same for all cases and, if
-    each dimension is judged alone, for all dimensions: the rubric then follows the material.
-
-    Args:
-        rubric: The rubric, with its template and examples.
-        dimensions: The dimensions to judge.
-        scores: The values that a Likert criterion may have, rising.
-        alone: Whether there is one dimension, asked about after the material and with neutral keys.
-    """
-    texts = {
-        "rules": RULES,
-        "rubric": "\n".join(_dimension_lines(dimension, scores) for dimension in dimensions),
-        "examples": _examples(rubric.examples, dimensions),
-    }
-    if alone:
-        return f"{FENCE}\n{RULES}\n{ALONE}", f"{ASK}\n\nRubric\n{texts['rubric']}{texts['examples']}"
-    return f"{FENCE}\n{fill_template(rubric.instructions or INSTRUCTIONS, texts)}", ASK
-
-
 def _dimension_lines(dimension: Dimension, scores: Sequence[float]) -> str:
     look = ", ".join(dimension.sees)
     lines = [f"\n{dimension.name}: {dimension.asks} Look at: {look}."]
@@ -282,9 +258,20 @@ def prepare_requests(
 def _without_case(
     rubric: Rubric, dimensions: tuple[Dimension, ...], settings: JudgeSettings
 ) -> PreparedRequest:
+    """Build what requests about these dimensions share.
+
+    Providers cache the longest common prefix of requests. So ``static`` is the same for all cases and, if
+    each dimension is judged alone, for all dimensions: the rubric then follows the material.
+    """
     scores = likert_scale(rubric.step or settings.step)
     alone = not settings.together and rubric.instructions is None
-    static, ask = static_and_ask(rubric, dimensions, scores, alone=alone)
+    asked = "\n".join(_dimension_lines(dimension, scores) for dimension in dimensions)
+    examples = _examples(rubric.examples, dimensions)
+    if alone:
+        static, ask = f"{FENCE}\n{RULES}\n{ALONE}", f"{ASK}\n\nRubric\n{asked}{examples}"
+    else:
+        texts = {"rules": RULES, "rubric": asked, "examples": examples}
+        static, ask = f"{FENCE}\n{fill_template(rubric.instructions or INSTRUCTIONS, texts)}", ASK
     written = f"{static}\0{rubric.material or MATERIAL}\0{ask}"
     return PreparedRequest(
         dimensions=dimensions,
