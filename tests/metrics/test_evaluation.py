@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.evaluation import composite, distance_to_threshold, evaluation, recommend
+from trivium.metrics.evaluation import composite, evaluation, nearest_threshold, recommend
 from trivium.metrics.metric import Score
 from trivium.suites.settings import CompositeSettings, PassRule, Settings, Thresholds
 
@@ -159,7 +159,7 @@ def test_the_bars_of_the_recommendations_themselves_are_reached(value, named, we
     ("value", "distance"), [(1.0, 0.2), (0.8, 0.0), (0.75, 0.05), (0.5, 0.1), (0.42, 0.02), (0.0, 0.4)]
 )
 def test_the_nearest_bar_may_lie_above_or_below(value, distance):
-    assert distance_to_threshold(value, BARS) == pytest.approx(distance)
+    assert abs(value - nearest_threshold(value, BARS)) == pytest.approx(distance)
 
 
 @pytest.mark.parametrize(

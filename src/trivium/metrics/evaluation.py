@@ -102,11 +102,6 @@ def nearest_threshold(value: float, thresholds: Thresholds) -> float:
     return min(limits, key=lambda limit: abs(value - limit))
 
 
-def distance_to_threshold(value: float, thresholds: Thresholds) -> float:
-    """Return the distance of a composite from the nearest threshold between two recommendations."""
-    return abs(value - nearest_threshold(value, thresholds))
-
-
 def measures_result(name: str, tier: str) -> bool:
     """Whether a part of the composite measures the result of an attempt, rather than its process.
 

@@ -14,7 +14,6 @@ from trivium.metrics.evaluation import (
     RECOMMENDATION_WEIGHTS,
     TOLERANCE,
     Evaluation,
-    distance_to_threshold,
     is_missing,
     may_recommend,
     measures_result,
@@ -263,14 +262,15 @@ def composite_figure(aggregation: Aggregation, *, level: float) -> CompositeFigu
     elif not (all_failed or may_recommend(coverage, settings, result=result)):
         why_none = "nothing that looks at the result has a score" if not result else "too little was measured"
     recommended = figure.mean if why_none is None else None
+    threshold = None if recommended is None else nearest_threshold(recommended, settings.thresholds)
     return record_of(
         CompositeFigure,
         figure,
         coverage=coverage,
         recommendation=None if recommended is None else recommend(recommended, settings.thresholds),
         why_none=why_none,
-        threshold=None if recommended is None else nearest_threshold(recommended, settings.thresholds),
-        distance=None if recommended is None else distance_to_threshold(recommended, settings.thresholds),
+        threshold=threshold,
+        distance=None if recommended is None or threshold is None else abs(recommended - threshold),
         p_change=None if recommended is None else _probability_of_change(aggregation),
         recommendations={
             name: aggregation.recommendations[name]

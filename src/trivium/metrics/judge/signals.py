@@ -51,7 +51,7 @@ def token_signals(
     """
     reported = logprobs or ()
     chosen = reported if tokens == "all" else _of_scores(reported, text, dimension)
-    own = _all_or_nothing(chosen, _own)
+    own = _all_or_nothing(chosen, lambda token: _logprob(token.logprob))
     tops = [(top, _log_sum_exp(top)) for top in _all_or_nothing(chosen, _tops)]
     return {
         "token_msp": _mean([min(1.0, math.exp(value)) for value in own]),
@@ -143,10 +143,6 @@ def _all_or_nothing(tokens: Sequence[Token], read: Callable[[Token], T | None]) 
     values = [read(token) for token in tokens]
     known = [each for each in values if each is not None]
     return known if len(known) == len(values) else []
-
-
-def _own(token: Token) -> float | None:
-    return _logprob(token.logprob)
 
 
 def _tops(token: Token) -> list[float] | None:

@@ -1,12 +1,14 @@
 """Tokens cost what the suite says, or what genai-prices says."""
 
+import msgspec
 import pytest
 from genai_prices import Usage, calc_price
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.judge.budget.calls import call, reply
-from trivium.metrics.judge.budget.prices import Price, Prices, Rate
+from trivium.metrics.judge.budget.prices import Price, Prices, Rate, price_problems
+from trivium.suites.settings import JudgeSettings
 from trivium.traces.trace import SpanUsage
 
 LISTED = {
@@ -86,14 +88,15 @@ def test_the_price_of_a_call_goes_by_the_name_the_suite_uses():
 
 def test_a_model_without_a_price_is_named_with_what_to_write():
     names = ["openai:gpt-4o-mini", "ollama:llama3"]
-    (problem,) = Prices(names, {}).problems()
+    judge = JudgeSettings(models=tuple(names), budget_usd=1.0)
+    (problem,) = price_problems(judge)
     assert problem.where == "judge.prices"
     assert '"ollama:llama3"' in problem.what
     written = problem.what[problem.what.index("prices: ") :]
     import yaml
 
     prices = yaml.safe_load(written)["prices"]
-    assert Prices(names, prices).problems() == []
+    assert price_problems(msgspec.structs.replace(judge, prices=prices)) == []
 
 
 def test_an_hour_that_is_dearer_counts():

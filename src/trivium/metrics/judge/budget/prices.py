@@ -162,18 +162,6 @@ class Prices:
         price = None if name is None or usage.cost_usd is not None else self.price(name)
         return (usage.cost_usd, True) if price is None else price.recorded_cost(usage)
 
-    def problems(self) -> list[Problem]:
-        """Return a problem, with its remedy, for each model without a price; a budget in USD needs all."""
-        return [
-            Problem(
-                "judge.prices",
-                f'no price of "{name}" is known, which budget_usd needs. Give it, in USD per million '
-                f'tokens (0 for a model of your own):  prices: {{"{name}": {{input: 0.15, output: 0.60}}}}',
-            )
-            for name in self._names.values()
-            if self.price(name) is None
-        ]
-
 
 def models_of(judge: JudgeSettings) -> list[str]:
     """Return the distinct models that a suite names."""
@@ -191,7 +179,16 @@ def price_problems(judge: JudgeSettings) -> list[Problem]:
     ]
     # Without the extra the judge is off, which is reported elsewhere.
     if not problems and judge.budget_usd is not None and find_spec("genai_prices") is not None:
-        problems = Prices(models_of(judge), judge.prices).problems()
+        prices = Prices(models_of(judge), judge.prices)
+        problems = [
+            Problem(
+                "judge.prices",
+                f'no price of "{name}" is known, which budget_usd needs. Give it, in USD per million '
+                f'tokens (0 for a model of your own):  prices: {{"{name}": {{input: 0.15, output: 0.60}}}}',
+            )
+            for name in models_of(judge)
+            if prices.price(name) is None
+        ]
     return problems
 
 

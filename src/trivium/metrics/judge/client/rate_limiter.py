@@ -103,22 +103,22 @@ class SentRequest:
 
 
 class ConcurrencyWindow:
-    """Limits the requests in flight, to ``most`` of them. Timeouts halve the limit."""
+    """Limits the requests in flight, to ``most`` of them. Timeouts halve the limit.
+
+    Attributes:
+        full: Whether a request had to wait for a free slot.
+    """
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.size = min(FIRST_WINDOW, most)
-        self._full = False
+        self.full = False
         self._since = 0.0
         self._latencies: list[float] = []
         self._timeouts = 0
         self._before: tuple[int, float] | None = None
         """Size and median latency before the window was widened, until it is known whether that helped."""
         self._rest = 0
-
-    def filled(self) -> None:
-        """Note that a request had to wait for a free slot."""
-        self._full = True
 
     def answered(self, sent: float, now: float) -> None:
         """Record the latency of an answered request."""
@@ -146,7 +146,7 @@ class ConcurrencyWindow:
                 return
         if self._rest:
             self._rest -= 1
-        elif self._full and self.size < self.most:
+        elif self.full and self.size < self.most:
             self._resize(min(self.most, 2 * self.size), now, before=latency)
             return
         self._resize(self.size, now)
@@ -155,17 +155,20 @@ class ConcurrencyWindow:
         """Begin a measurement with the next request."""
         self._before = None if before is None else (self.size, before)
         self.size, self._since = size, now
-        self._latencies, self._timeouts, self._full = [], 0, False
+        self._latencies, self._timeouts, self.full = [], 0, False
 
 
 class OutcomeTracker:
     """Orders outcomes by the time of sending, because refusals return faster than answers.
 
     A request that was not refused within the time that refusals take counts as admitted.
+
+    Attributes:
+        waiting: Requests in the order of sending, from the first whose outcome is not known.
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[SentRequest] = deque()
+        self.waiting: deque[SentRequest] = deque()
         self._delay: float | None = None
         self._spread = 0.0
         self._before = 0.0
@@ -180,10 +183,6 @@ class OutcomeTracker:
     def refusal_window(self) -> float:
         """Seconds within which a refusal returns; 0 before the first."""
         return 0.0 if self._delay is None else self._delay + 4 * self._spread + REFUSAL_MARGIN
-
-    def sent(self, sent: SentRequest) -> None:
-        """Track a request that has been sent."""
-        self._waiting.append(sent)
 
     def observe_refusal(self, delay: float) -> float:
         """Record the delay of a refusal; return the spread of recent delays in seconds.
@@ -201,14 +200,14 @@ class OutcomeTracker:
 
     def until_known(self, now: float) -> float:
         """Seconds until the outcome of the oldest undecided request is known."""
-        if not self._waiting:
+        if not self.waiting:
             return 0.0
-        went_out = self._waiting[0].went_out
+        went_out = self.waiting[0].went_out
         return self.refusal_window if went_out is None else max(0.0, went_out + self.refusal_window - now)
 
     def due(self, now: float) -> Iterator[SentRequest]:
         """Yield each request once its outcome is known, in the order of sending."""
-        waiting = self._waiting
+        waiting = self.waiting
         refusal_window = None if self._delay is None else self.refusal_window
         while waiting:
             first = waiting[0]
@@ -260,7 +259,7 @@ class RateLimiter:
     def ready(self, now: float) -> float | None:
         """Seconds until a request may be sent; None if one in flight must end first."""
         if self.in_flight >= self.window.size:
-            self.window.filled()
+            self.window.full = True
             return None
         self._apply_outcomes(now)
         gap = FREE_GAP if self._answered else FIRST_GAP
@@ -283,7 +282,7 @@ class RateLimiter:
         """Release a request. Report its end with ``ended``."""
         due = self._due if now - self._due < MAX_LATENESS else now
         sent = self._being_written = SentRequest(now + self._lead, due, self.in_flight)
-        self._outcomes.sent(sent)
+        self._outcomes.waiting.append(sent)
         self._places = max(0, self._places - 1)
         self._last = now
         self._first = min(self._first, now)
