@@ -88,12 +88,11 @@ class FunctionAgent:
                 f"{self.name} takes a text ({self._text_parameter}: str): have it take a list, and say so"
             )
         offered = {"case": request.case, "repeat": request.repeat, "seed": request.seed}
-        offered["world"] = request.world
+        if request.world is not None:
+            offered["world"] = request.world
         first = request.case if self._takes_case else request.case.input
-        named = (
-            self._named if request.world is not None else [each for each in self._named if each != "world"]
-        )
-        call = partial(self._function, first, **{name: offered[name] for name in named})
+        named = {name: offered[name] for name in self._named if name in offered}
+        call = partial(self._function, first, **named)
         if self._is_async:
             return self._parsed(await call())
         value, seconds = await self._threads.run(partial(_timed, call))

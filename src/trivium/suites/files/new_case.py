@@ -8,7 +8,7 @@ was there, so that a file of an unforeseen form is refused rather than damaged.
 import difflib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,9 @@ _KINDS = ".yaml, .json or .jsonl"
 
 _UNREADABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 """Characters that YAML needs escaped, beside those that JSON does; JSON may have them escaped."""
+
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class ChangedFile(NamedTuple):
@@ -229,17 +232,11 @@ def _after_last(text: str, start: int, end: int, column: int) -> int:
         column: The column of the items.
     """
     place = start
-    for line_start, line in _lines(text, start, end):
+    for found in _LINE.finditer(text, start, end):
+        line = found[0]
         stripped = line.strip()
         indent = len(line) - len(line.lstrip(" "))
         own = not stripped.startswith("#") or indent > column or indent == column > 0
         if stripped and own and not line.startswith(("---", "...")):
-            place = line_start + len(line)
+            place = found.end()
     return place
-
-
-def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
-    while start < end:
-        stop = text.find("\n", start, end) + 1 or end
-        yield start, text[start:stop]
-        start = stop
