@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 import griffe
 import pytest
 
+from trivium.agents.attempt import Attempt
 from trivium.keywords import keywords, taken
 
 ROOT = Path(__file__).parents[1]
@@ -125,6 +126,7 @@ def test_the_reference_spells_them_out_too() -> None:
 
 def test_what_is_given_is_taken_by_name() -> None:
     assert taken(Sizes, {"width": 1, "name": "a"}) == {"width": 1}
+    assert taken(Attempt, {"case": "1", "seconds": 2.0, "width": 1}) == {"case": "1", "seconds": 2.0}
     assert taken(("name",), {"width": 1, "name": "a"}) == {"name": "a"}
     with pytest.raises(KeyError):
         taken(("height",), {"width": 1})

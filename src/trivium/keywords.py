@@ -66,7 +66,8 @@ def taken(names: type | Iterable[str], given: Mapping[str, object]) -> Any:
         KeyError: If one of the names is not given.
     """
     if isinstance(names, type):
-        names = [name for name in names.__annotations__ if name in given]
+        fields = getattr(names, "__struct_fields__", names.__annotations__)  # also those of its base
+        names = [name for name in fields if name in given]
     return {name: given[name] for name in names}
 
 
