@@ -6,13 +6,14 @@ Nothing here recurses, so a trace nested 33,000 levels deep is safe.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from trivium.traces.conversation import unread_parts, unread_problems
 from trivium.traces.trace import (
     ORPHAN,
+    TIMES,
     Message,
     R,
     Span,
@@ -21,7 +22,6 @@ from trivium.traces.trace import (
     message_time,
     nested_messages,
     parents_first,
-    times_of,
 )
 
 SKEW_SECONDS = 1e-6
@@ -68,8 +68,8 @@ def normalise(
     sound = _with_agents(spans, range(len(spans)), delegated, timed=timed)
     if sound is None:
         delegated.clear()
-        repaired = _repair(spans, all_problems)
-        sound = _with_agents(repaired, parents_first(repaired), delegated, timed=False) or ()
+        repaired, order = _repair(spans, all_problems)
+        sound = cast("tuple[Span, ...]", _with_agents(repaired, order, delegated, timed=False))
     outermost = Counter[str]()
     for span in sound:
         if span.parent is None:  # what was asked and what came back; requests repeat it
@@ -139,10 +139,11 @@ def _with_agents(
     return tuple(result) if len(known) == len(spans) else None
 
 
-def _repair(spans: Sequence[Span], problems: list[TraceProblem]) -> list[Span]:
-    unique = _unique_ids(spans, problems)
-    rooted = _cut_cycles(_adopt_orphans(unique, problems), problems)
-    return _repair_times(rooted, problems)
+def _repair(spans: Sequence[Span], problems: list[TraceProblem]) -> tuple[list[Span], list[int]]:
+    """Sound spans, and their indices, parents before children."""
+    rooted = _adopt_orphans(_unique_ids(spans, problems), problems)
+    order = _cut_cycles(rooted, problems)
+    return _repair_times(rooted, problems), order
 
 
 def _unique_ids(spans: Sequence[Span], problems: list[TraceProblem]) -> list[Span]:
@@ -150,17 +151,15 @@ def _unique_ids(spans: Sequence[Span], problems: list[TraceProblem]) -> list[Spa
     uses: dict[str, int] = {}
     result = []
     for span in spans:
-        count = uses[span.id] = uses.get(span.id, 0) + 1
+        id_, count = span.id, uses.get(span.id, 0) + 1
         if count > 1:
-            name = f"{span.id}#{count}"
-            while name in taken:
+            while (name := f"{id_}#{count}") in taken:
                 count += 1
-                name = f"{span.id}#{count}"
-            uses[span.id] = count
             taken.add(name)
             what = f'the id "{span.id}" was taken; this span is now "{name}"'
             problems.append(TraceProblem(kind="duplicate_id", span=name, what=what))
             span = _replace(span, id=name)  # noqa: PLW2901
+        uses[id_] = count
         result.append(span)
     return result
 
@@ -177,27 +176,23 @@ def _adopt_orphans(spans: list[Span], problems: list[TraceProblem]) -> list[Span
     return result
 
 
-def _cut_cycles(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
+def _cut_cycles(spans: list[Span], problems: list[TraceProblem]) -> list[int]:
+    """Cut each cycle, in place; returns the indices of the spans, parents before children."""
     position = {span.id: index for index, span in enumerate(spans)}
-    visit = [0] * len(spans)  # number of the walk that reached the span; 0: none yet
-    for first in range(len(spans)):
-        walk, index = first + 1, first
-        trail: list[int] = []
-        while visit[index] == 0:
-            visit[index] = walk
-            trail.append(index)
-            parent = spans[index].parent
-            if parent is None:
-                break
-            index = position[parent]
-        else:
-            if visit[index] == walk:
-                cycle = trail[trail.index(index) :]
-                cut = min(cycle, key=lambda at: (_start_or_last(spans[at]), at))
-                what = f'it lies below itself (through "{spans[cut].parent}"); it is now a root'
-                problems.append(TraceProblem(kind="cycle", span=spans[cut].id, what=what))
-                spans[cut] = _replace(spans[cut], parent=None)
-    return spans
+    listed = bytearray(len(spans))
+    order, found = parents_first(spans), len(problems)
+    for index in order:
+        parent = spans[index].parent
+        if parent is not None and not listed[position[parent]]:  # of each cycle one comes before its parent
+            cycle = [index]
+            while (above := position[spans[cycle[-1]].parent or ""]) != index:
+                cycle.append(above)
+            cut = min(cycle, key=lambda at: (_start_or_last(spans[at]), at))
+            what = f'it lies below itself (through "{spans[cut].parent}"); it is now a root'
+            problems.append(TraceProblem(kind="cycle", span=spans[cut].id, what=what))
+            spans[cut] = _replace(spans[cut], parent=None)
+        listed[index] = 1
+    return order if len(problems) == found else parents_first(spans)
 
 
 def _start_or_last(span: Span) -> float:
@@ -231,13 +226,15 @@ def _repair_times(spans: list[Span], problems: list[TraceProblem]) -> list[Span]
 
 def _finite(record: R, problems: list[TraceProblem]) -> R:
     """A span or a message without the times that are not finite."""
-    id_, whose = (record.id, "its {}") if isinstance(record, Span) else (None, _OF_MESSAGE)
-    for name, time in times_of(record).items():
+    for name in TIMES[type(record)]:
+        time = getattr(record, name)
         if time is not None and not isfinite(time):
+            whose, id_ = (_OF_SPAN, record.id) if isinstance(record, Span) else (_OF_MESSAGE, None)
             what = f"{whose.format(name, record)} is {time}"
             problems.append(TraceProblem(kind="bad_time", span=id_, what=what))
             record = _replace(record, **{name: None})
     return record
 
 
+_OF_SPAN = "its {}"
 _OF_MESSAGE = "the {0} of a message from {1.sender} to {1.receiver}"

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -398,14 +398,13 @@ def start_time(span: Span) -> float:
 
 def shifted(record: R, seconds: float) -> R:
     """A span or a message whose times are moved."""
-    moved = {name: time + seconds for name, time in times_of(record).items() if time is not None}
+    times = {name: getattr(record, name) for name in TIMES[type(record)]}
+    moved = {name: time + seconds for name, time in times.items() if time is not None}
     return msgspec.structs.replace(record, **moved)
 
 
-def times_of(record: "Span | Message") -> dict[str, float | None]:
-    """The times of a span or a message, by the name of their field."""
-    names = ("start", "end") if isinstance(record, Span) else ("time",)
-    return {name: getattr(record, name) for name in names}
+TIMES: Final[Mapping[type, tuple[str, ...]]] = {Span: ("start", "end"), Message: ("time",)}
+"""The fields of a record that are times."""
 
 
 def canonical(value: Any) -> bytes:

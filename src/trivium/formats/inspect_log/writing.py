@@ -25,7 +25,7 @@ from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.outcome import counted_usage, total_usage
 from trivium.traces.trace import Span, SpanUsage, Trace
 from trivium.traces.writers.otlp import Clock, clock_of
-from trivium.values import JsonObject, dict_, dicts, is_number, list_, sum_known, text_or_json
+from trivium.values import JsonObject, dict_, dicts, is_number, json_or_text, list_, sum_known, text_or_json
 
 STATUSES = {"done": "success", "interrupted": "cancelled", "running": "started"}
 PASSED = "passed"
@@ -233,10 +233,7 @@ def _requested(call: JsonObject) -> JsonObject:
     """A call in the form of OpenAI's API, as Inspect has it."""
     function = dict_(call.get("function"))
     stated = function.get("arguments")
-    try:
-        arguments = msgspec.json.decode(stated) if isinstance(stated, str) else stated
-    except msgspec.DecodeError:
-        arguments = stated
+    arguments = json_or_text(stated) if isinstance(stated, str) else stated
     return {
         "id": text_or_json(call.get("id")),
         "function": text_or_json(function.get("name")),

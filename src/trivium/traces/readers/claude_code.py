@@ -244,6 +244,7 @@ class _Run(msgspec.Struct, kw_only=True):
     ok: bool | None = None
     start: float | None = None
     end: float | None = None
+    usage: SpanUsage | None = None
     attributes: JsonObject = {}
     has_started: bool = False
 
@@ -463,8 +464,7 @@ class _Builder:
         parts = Counter(kind for event in self._session.events for kind in unread_kinds(blocks(event)))
         self._problems += unread_problems(parts)
         metadata = totals_of(self._session.events, self._agents.lead, unanswered=self._open)
-        lead = msgspec.structs.replace(self._agents.lead.span(), usage=metadata.pop("lead_usage", None))
-        spans = [lead] if self._session.events else []
+        spans = [self._agents.lead.span()] if self._session.events else []
         spans += [run.span() for run in self._agents.sub_agents()]
         rows = [row.span() if isinstance(row, _Turn) else row for row in self._rows]
         messages = self._said
@@ -618,14 +618,14 @@ class _Builder:
 
 
 def totals_of(events: Sequence[JsonObject], lead: _Run, *, unanswered: int) -> JsonObject:
-    """The metadata of a trace; also sets how the lead's run ended.
+    """The metadata of a trace; also sets how the lead's run ended, and its tokens.
 
     A session may have several ``result`` events: durations and the lead's tokens are summed; costs and tokens
     by model are cumulative, so the last ones count.
 
     Args:
         events: All events of the session.
-        lead: The lead's run; sets its ``ok``, its ``output`` and, if it did not end, its ``end``.
+        lead: The lead's run; sets its ``ok``, ``usage``, ``output`` and, if it did not end, ``end``.
         unanswered: Number of the lead's calls without a result.
     """
     ends = [event for event in events if event.get("type") == "result"]
@@ -638,10 +638,11 @@ def totals_of(events: Sequence[JsonObject], lead: _Run, *, unanswered: int) -> J
         "results": len(ends) or None,
         "seconds": None if milliseconds is None else milliseconds / 1000,
         "usage": _usage(ends),
-        "lead_usage": _lead_usage(ends),
     }
+    usage = total_usage(usage_of(event.get("usage")) for event in ends)
+    lead.usage = None if usage == SpanUsage() else usage
     if ends:
-        lead.ok = not any(_failed(event) for event in ends[-1:])
+        lead.ok = not _failed(ends[-1])
         lead.output = next((event["result"] for event in reversed(ends) if "result" in event), None)
     else:
         lead.ok = _completed(events, unanswered)
@@ -670,11 +671,6 @@ def _failed(event: JsonObject) -> bool:
 
 def _first_text(events: Sequence[JsonObject], key: str) -> str | None:
     return next((value for event in events if (value := text(event, key)) is not None), None)
-
-
-def _lead_usage(ends: Sequence[JsonObject]) -> SpanUsage | None:
-    usage = total_usage(usage_of(event.get("usage")) for event in ends)
-    return None if usage == SpanUsage() else usage
 
 
 def _usage(ends: Sequence[JsonObject]) -> JsonObject | None:

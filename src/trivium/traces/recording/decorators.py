@@ -76,10 +76,8 @@ class SpanDecorator:
     async def __aenter__(self) -> NoSpan:
         return self.__enter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.__exit__(kind, error, trace)
+    async def __aexit__(self, *raised: Any) -> None:
+        self.__exit__(*raised)
 
 
 class SpanOptions(TypedDict, total=False):
