@@ -32,19 +32,13 @@ _REASONS = {
 }
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+class Receipt(Accepted, frozen=True, kw_only=True):
     """How many spans of a request were stored or refused.
 
     Attributes:
-        new: Number of newly stored spans.
-        again: Number of spans that the exporter sent again, and that were stored already.
-        refused: Number of refused spans, by reason.
         replaced: Number of places where U+FFFD replaced invalid text.
     """
 
-    new: int
-    again: int
-    refused: dict[str, int]
     replaced: int = 0
 
     @property
@@ -174,7 +168,8 @@ class Intake:
                 _fail(group, error)
             else:
                 for each, result in zip(group, accepted, strict=True):
-                    each.done.set_result(_receipt(result, each.batch))
+                    stored = msgspec.structs.asdict(result)
+                    each.done.set_result(Receipt(**stored, replaced=each.batch.replaced))
 
     def _next(self) -> list[_Waiting]:
         """Wait for requests and take a group; empty once the intake is closed and the queue is empty."""
@@ -189,11 +184,6 @@ class Intake:
             group, self._waiting = self._waiting[:taken], self._waiting[taken:]
             self._bytes -= sum(each.size for each in group)
             return group
-
-
-def _receipt(accepted: Accepted, batch: Batch) -> Receipt:
-    refused = dict(accepted.refused)
-    return Receipt(new=accepted.new, again=accepted.again, refused=refused, replaced=batch.replaced)
 
 
 def _fail(group: list[_Waiting], error: BaseException) -> None:

@@ -198,33 +198,12 @@ _REFUSALS = refusals(404, 408, 413, 415)
 
 
 def _item(services: Services, queue: LabelQueue, task: Task) -> Item:
-    shown = material_of(services.store, task)
-    return Item(
-        place=task.place,
-        until=task.until,
-        run=task.run,
-        case=task.case,
-        repeat=task.repeat,
-        dimension=task.dimension,
-        asks=queue.settings.asks,
-        choices=queue.settings.choices,
-        input=shown.input,
-        source=shown.source,
-        references=shown.references,
-        output=shown.output,
-        trace=shown.trace,
-    )
+    asked = {name: getattr(task, name) for name in ("place", "until", "run", "dimension")}
+    asked |= {name: getattr(queue.settings, name) for name in ("asks", "choices")}
+    return Item(**asked, **msgspec.structs.asdict(material_of(services.store, task)))
 
 
 def _own(label: StoredLabel) -> OwnLabel:
-    return OwnLabel(
-        label=label.number,
-        place=label.place or 0,
-        answer=label.answer,
-        value=label.value,
-        note=label.note,
-        by=shown_names([label.by])[label.by],
-        at=label.at,
-        undone=label.undone,
-        how=label.how,
-    )
+    as_stored = {name: getattr(label, name) for name in ("answer", "value", "note", "at", "undone", "how")}
+    by = shown_names([label.by])[label.by]
+    return OwnLabel(label=label.number, place=label.place or 0, by=by, **as_stored)

@@ -80,38 +80,28 @@ def exposition(services: Services, refusals: Sequence[Counter[str]]) -> str:
     """
     made = Exposition()
     _add_counts(made, services)
+    refused, help_ = "trivium_requests_refused_total", "Requests that this server refused."
     for reason, number in sorted(sum(refusals, Counter()).items()):
-        made.add(
-            "counter",
-            "trivium_requests_refused_total",
-            "Requests that this server refused.",
-            number,
-            reason=reason,
-        )
+        made.add("counter", refused, help_, number, reason=reason)
     requests, size = services.intake.waiting
     made.add("gauge", "trivium_waiting_requests", "Requests that wait to be stored.", requests)
     made.add("gauge", "trivium_waiting_bytes", "Bytes of the requests that wait to be stored.", size)
     traces = open_traffic(services.store).traces
     made.add("gauge", "trivium_open_traces", "Traces that are not complete.", traces)
-    spent, firing = (
-        spent_usd(services.store),
-        Counter(alert.monitor for alert in alerts_of(services.store, firing=True, limit=10_000)),
-    )
+    spent = spent_usd(services.store)
+    firing = Counter(alert.monitor for alert in alerts_of(services.store, firing=True, limit=10_000))
     jobs, now = LiveJobs(services.store), services.clock()
     for name in sorted(services.monitors):
         backlog = jobs.backlog(name)
         age = 0.0 if backlog.oldest is None else max(0.0, now - backlog.oldest)
-        made.add("gauge", "trivium_backlog", "Samples that wait to be scored.", backlog.waiting, monitor=name)
-        made.add(
-            "gauge", "trivium_backlog_age_seconds", "Age of the oldest sample that waits.", age, monitor=name
-        )
-        made.add(
-            "gauge", "trivium_alerts_firing", "Alerts that are not resolved.", firing[name], monitor=name
-        )
         usd = spent.get(name, 0.0)
-        made.add(
-            "counter", "trivium_judge_cost_usd_total", "What judges cost, in US dollars.", usd, monitor=name
-        )
+        for kind, metric, help_, value in (
+            ("gauge", "trivium_backlog", "Samples that wait to be scored.", backlog.waiting),
+            ("gauge", "trivium_backlog_age_seconds", "Age of the oldest sample that waits.", age),
+            ("gauge", "trivium_alerts_firing", "Alerts that are not resolved.", firing[name]),
+            ("counter", "trivium_judge_cost_usd_total", "What judges cost, in US dollars.", usd),
+        ):
+            made.add(kind, metric, help_, value, monitor=name)
     for state, number in ({"waiting": 0, "sent": 0, "failed": 0} | count_deliveries(services.store)).items():
         made.add("gauge", "trivium_deliveries", "Messages of alerts to channels.", number, state=state)
     return made.text()

@@ -387,20 +387,11 @@ def _made(
     found = mean_of(samples, each.figure)
     if found is None:
         return None
-    return Bad(
-        figure=each.figure,
-        facet=each.facet,
-        value=each.value,
-        severity=severity,
-        threshold=threshold,
-        sure=sure,
-        mean=found.mean,
-        low=found.low,
-        high=found.high,
-        samples=found.n,
-        before=before,
-        below=probability_of_missing(found.mean, found, at_least=threshold),
-    )
+    about = {name: getattr(each, name) for name in ("figure", "facet", "value")}
+    about |= {name: getattr(found, name) for name in ("mean", "low", "high")}
+    below = probability_of_missing(found.mean, found, at_least=threshold)
+    about |= {"severity": severity, "threshold": threshold, "sure": sure, "before": before, "below": below}
+    return Bad(**about, samples=found.n)
 
 
 def _worst(bad: Sequence[Bad]) -> Bad:

@@ -469,14 +469,8 @@ def _examples(samples: Sequence[Sample], bad: Bad, origin: Origin | None, number
         and (not facet or value in each.facets.get(facet, ()))
     ]
     valued.sort(key=lambda pair: (pair[0], 1.0 if pair[1].score is None else pair[1].score, -pair[1].number))
+    shown = ("trace", "time", "score", "query", "output")
     return tuple(
-        Example(
-            trace=each.trace,
-            time=each.time,
-            figure=figure,
-            score=each.score,
-            query=each.query,
-            output=each.output,
-        )
+        Example(figure=figure, **{name: getattr(each, name) for name in shown})
         for figure, each in valued[:number]
     )
