@@ -36,7 +36,7 @@ def place(block: Block) -> int | None:
     """Where a block belongs; None for a sentence, which belongs to what it stands with."""
     name = str(getattr(block, "title", "") or getattr(block, "label", ""))
     match block:
-        case kinds.Answer() | kinds.Conclusion() | kinds.KeyFigures() | kinds.Title():
+        case kinds.Answer() | kinds.Paragraph(tone="strong") | kinds.KeyFigures() | kinds.Title():
             return ANSWER
         case kinds.Table() | kinds.Section() if name in FIGURES_OF_ANSWERS:
             return ANSWER

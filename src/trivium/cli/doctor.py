@@ -100,7 +100,7 @@ def _trivium() -> Finding:
 
 def _extra(name: str) -> Finding:
     modules, purpose = EXTRAS[name]
-    missing = [module for module in modules if not _installed(module)]
+    missing = [module for module in modules if not installed(module)]
     if not missing:
         return Finding(what=name, ok=True, found=f"{purpose}: {', '.join(map(_version, modules))}")
     return Finding(
@@ -122,7 +122,8 @@ def _judge(provider: str) -> Finding:
     return Finding(what=what, ok=False, found="cannot be asked", to_do=off)
 
 
-def _installed(module: str) -> bool:
+def installed(module: str) -> bool:
+    """Whether a module can be imported."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
@@ -197,6 +198,17 @@ def _cache(cache: "CacheSize") -> str:
     return f"{stored}, all used since {since} (judge.cache_mb bounds it)"
 
 
+FORMATS = {
+    "suite": "",
+    "rubric": "trivium.suites.rubrics.rubric:Rubric",
+    "case": "trivium.suites.case:Case",
+    "output": "",
+    "item": "trivium.runs.items.records:Item",
+    "label": "trivium.runs.items.records:Label",
+    "judgement": "trivium.runs.items.records:Judgement",
+}
+"""The record of each file format; a suite and an output may be written in several forms."""
+
 ANSWERS = {
     "run": "trivium.runs.summary:Summary",
     "score": "trivium.runs.summary:Summary",
@@ -214,12 +226,17 @@ LISTS = {"list", "doctor"}
 """Commands that print a list of records."""
 
 
+def _record(place: str) -> type[msgspec.Struct]:
+    module, _, name = place.partition(":")
+    record: type[msgspec.Struct] = getattr(import_module(module), name)
+    return record
+
+
 def answer_schema(command: str) -> JsonObject:
     """The JSON Schema of what a command prints with ``--json``."""
     from trivium.suites.json_schema import DIALECT, record_schema
 
-    module, _, name = ANSWERS[command].partition(":")
-    schema = record_schema(getattr(import_module(module), name))
+    schema = record_schema(_record(ANSWERS[command]))
     if command in {"compare", "confirm"}:
         from trivium.reports.moved_cases.document import ChangeWithTexts
 
@@ -236,7 +253,7 @@ def answer_schema(command: str) -> JsonObject:
 @options.command("trivium schema suite --output suite.schema.json", "trivium schema --command compare")
 @click.argument(
     "what",
-    type=options.Choice(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
+    type=options.Choice(list(FORMATS)),
     default="suite",
 )
 @options.option(
@@ -249,22 +266,12 @@ def schema(what: str, command: str | None, output: Path) -> None:
     For cases, outputs, items, labels and judgements: the schema of one line of such a file.
     """
     from trivium.agents.recorded.outputs import output_schema
-    from trivium.runs.items.records import Item, Judgement, Label
-    from trivium.suites.case import Case
     from trivium.suites.json_schema import record_schema, suite_schema
-    from trivium.suites.rubrics.rubric import Rubric
 
-    records: dict[str, type[msgspec.Struct]] = {
-        "rubric": Rubric,
-        "case": Case,
-        "item": Item,
-        "label": Label,
-        "judgement": Judgement,
-    }
     if command is not None:
         document = answer_schema(command)
-    elif what in records:
-        document = record_schema(records[what])
+    elif FORMATS[what]:
+        document = record_schema(_record(FORMATS[what]))
     else:
         document = suite_schema() if what == "suite" else output_schema()
     write_report(output, json_document(document))

@@ -4,7 +4,6 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -307,16 +306,10 @@ def _report(plan: Plan, files: dict[str, bytes], count: int, success: str, then:
     if success != "none":
         click.echo(first_suite.what_cases_prove(count))
     if success == "judge":
-        _say_what_the_judge_needs(plan.model)
+        from trivium.metrics.judge.client.pydantic_ai_models import why_unavailable
+
+        if why := why_unavailable(plan.model):
+            click.echo(f"The judge still needs something: {why}")
     click.echo("\nNext:")
     for line in then:
         click.echo(f"  {line}")
-
-
-def _say_what_the_judge_needs(model: str) -> None:
-    needs = [] if find_spec("pydantic_ai") else ['pip install "trivium[judge]"']
-    key = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}.get(model.partition(":")[0])
-    if key and not os.environ.get(key):
-        needs.append(f"the environment variable {key}")
-    if needs:
-        click.echo(f"The judge {model} still needs {' and '.join(needs)}")

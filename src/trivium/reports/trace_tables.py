@@ -6,7 +6,6 @@ from typing import Protocol
 
 from trivium.reports.document.blocks import (
     Block,
-    Conclusion,
     Paragraph,
     Remarks,
     Section,
@@ -35,7 +34,7 @@ def facts_blocks(facts: TraceFacts, *, handoffs: Mapping[str, int]) -> Iterator[
         handoffs: Tool spans that are hand-offs rather than calls, by name.
     """
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(facts.kinds.items()))
-    yield Conclusion((f"{counted(facts.traces, 'trace')} of format {facts.format}",))
+    yield Paragraph((f"{counted(facts.traces, 'trace')} of format {facts.format}",), "strong")
     lines = (
         f"{facts.spans:,} spans ({kinds or 'none'}), {facts.max_depth:,} levels deep",
         f"tokens: {_tokens(facts.llm_input_tokens, facts.llm_output_tokens)}",

@@ -48,7 +48,7 @@ def every_block(text):
         b.Title(text=text, beside=text, answer=text),
         b.Paragraph((text, text)),
         b.Paragraph((text,), "quiet"),
-        b.Conclusion((text,)),
+        b.Paragraph((text,), "strong"),
         b.Answer(answer=text, sentence=text, grounds=(text, text)),
         b.Remarks((text,), more=text),
         b.Facts(((text, text),)),

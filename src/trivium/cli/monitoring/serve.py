@@ -3,7 +3,6 @@
 import signal
 import sys
 import time
-from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from shutil import which
 from subprocess import DEVNULL, Popen
@@ -201,12 +200,9 @@ def open_in_browser(address: str) -> Popen[bytes] | None:
 
 def _check_extra(command: str) -> None:
     """Raise MissingExtra if what the server of a command needs is not installed."""
-    needed = ("litestar", "uvicorn", "jinja2", "opentelemetry.proto")
-    try:
-        missing = [name for name in needed if find_spec(name) is None]
-    except ModuleNotFoundError:  # a package of which the name is a part
-        missing = list(needed)
-    if missing:
+    from trivium.cli.doctor import installed
+
+    if not all(map(installed, ("litestar", "uvicorn", "jinja2", "opentelemetry.proto"))):
         raise MissingExtra("serve", command)
 
 

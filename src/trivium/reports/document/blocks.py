@@ -235,16 +235,10 @@ class Title(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Paragraph(msgspec.Struct, frozen=True):
-    """Lines of text that belong together."""
+    """Lines of text that belong together; strong ones are what follows from the figures."""
 
     lines: tuple[str, ...]
     tone: Tone = ""
-
-
-class Conclusion(msgspec.Struct, frozen=True):
-    """What follows from the figures, in sentences."""
-
-    lines: tuple[str, ...]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -464,7 +458,7 @@ class Fold(msgspec.Struct, frozen=True):
     blocks: "Iterable[Leaf | Cases]"
 
 
-Leaf = Title | Paragraph | Conclusion | Answer | KeyFigures | Remarks | Facts | Table | Drawing | Links
+Leaf = Title | Paragraph | Answer | KeyFigures | Remarks | Facts | Table | Drawing | Links
 """A block that holds no others."""
 
 Block = Leaf | Cases | Section | Fold

@@ -114,10 +114,10 @@ class Html:
             case b.Title():
                 beside = self._element("span", _line(block.beside), role="beside quiet")
                 return self._element("h1", self._name(block.text, at_most=300), beside)
+            case b.Paragraph(tone="strong"):
+                return self._conclusion(block.lines)
             case b.Paragraph():
                 return "".join(self._paragraph(line, _CLASSES.get(block.tone, "")) for line in block.lines)
-            case b.Conclusion():
-                return self._conclusion(block.lines)
             case b.Answer() | b.KeyFigures():
                 return self._answer(block) if isinstance(block, b.Answer) else self._figures(block)
             case b.Remarks():

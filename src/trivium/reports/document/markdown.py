@@ -68,10 +68,10 @@ def _leaf(block: b.Leaf) -> str:
             return f"### {mark}Trivium · {code(block.text)}{answer}"
         case b.Paragraph(tone="quiet"):
             return _quiet(block.lines)
+        case b.Paragraph(tone="strong"):
+            return "  \n".join(f"**{prose(line)}**" for line in block.lines)
         case b.Paragraph() | b.Answer():
             return "  \n".join(map(prose, block.lines))
-        case b.Conclusion():
-            return "  \n".join(f"**{prose(line)}**" for line in block.lines)
         case b.Remarks():
             lines = [*block.lines, *([block.more] if block.more else [])]
             return "\n".join(f"> ⚠️ {prose(line)}  " for line in lines)

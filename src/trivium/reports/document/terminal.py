@@ -80,8 +80,8 @@ def _leaf(block: b.Leaf, width: int) -> Iterator[RenderableType]:
     match block:
         case b.Title():
             yield _title(block.text, block.beside, beside_style="dim")
-        case b.Paragraph() | b.Conclusion():
-            yield from _lines(block.lines, STYLES[block.tone if isinstance(block, b.Paragraph) else "strong"])
+        case b.Paragraph():
+            yield from _lines(block.lines, STYLES[block.tone])
         case b.Answer():
             yield _answer(block)
         case b.Remarks():

@@ -12,7 +12,7 @@ import msgspec
 from trivium.metrics.judge.evidence import QUOTATION_MARKS, fold_text, places, quote_parts
 from trivium.metrics.metric import Score
 from trivium.reports import wording
-from trivium.reports.document.blocks import Cell, Kinds, Lines, Table, Tone, Toned, table_of
+from trivium.reports.document.blocks import Column, Lines, Table, Tone, Toned, table
 from trivium.reports.html.fragments import (
     HEAD_CHARS,
     JSON_CHARS,
@@ -27,8 +27,6 @@ ROWS_SHOWN = 30
 """Largest number of criteria, claims, quotes and votes shown."""
 TEXT_SHOWN = 2_000
 """Largest number of characters of a reason, an explanation or a quote."""
-
-Kinded = tuple[tuple[str, Kinds], ...]
 
 _SHOWN_KEYS = frozenset(
     {"reason", "evidence", "criteria", "claims", "aspects", "signals", "votes", "model", "tokens", "cost_usd"}
@@ -64,7 +62,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
         "acceptance": _acceptance(dict_(detail.get("acceptance"))),
         "method": _line(score.method),
         "reason": _text(score.reason),
-        "tables": _tables(detail),
+        "tables": list(_tables(detail)),
         "evidence": [_quote(row, quotes, texts) for row in _evidence(detail)],
         "signals": [
             (wording.words(one_line(name)), short(value))
@@ -73,7 +71,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
         ],
         "no_signals": _without_value(dict_(detail.get("signals"))),
         "similarity": _line(detail.get("evidence_similarity")),
-        "votes": _table("Votes", VOTES, map(_vote, list_(detail.get("votes"))[:ROWS_SHOWN])),
+        "votes": table(VOTES, votes, label="Votes") if (votes := _rows(detail.get("votes"))) else None,
         "panel": _panel(dict_(detail.get("panel"))),
         "samples": _samples(detail),
         "facts": list(_facts(detail)),
@@ -85,61 +83,54 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
     }
 
 
-CRITERIA: Kinded = (("criterion", "text"), ("score", "number"), ("explanation", "text"))
-CLAIMS: Kinded = (
-    ("claim", "text"), ("found", "text"), ("reasoning", "text"), ("importance", "text"), ("verdict", "mark")
-)  # fmt: skip
-ASPECTS: Kinded = (("aspect", "text"), ("covered", "mark"), ("where", "text"))
-VOTES: Kinded = (("judge", "text"), ("vote", "number"), ("reason", "text"), ("signals and cost", "text"))
-"""Heads and kinds of the columns of a judgement's tables."""
 VERDICTS: dict[str, Tone] = {"supported": "good", "yes": "good", "contradicted": "bad", "no": "bad"}
 
-
-def _table(label: str, columns: Kinded, rows: Iterable[tuple[Cell, ...]]) -> list[Table]:
-    """A table, or none without rows."""
-    given = list(rows)
-    heads, kinds = zip(*columns, strict=True)
-    return [table_of(heads, kinds, given, label=label)] if given else []
+Row = Mapping[str, Any]
 
 
-def _tables(detail: Mapping[str, Any]) -> list[Table]:
-    """What the judge said of criteria, claims and aspects."""
-    criteria = [
-        (wording.words(one_line(name)), _strong(dict_(each).get("score")), _cell(dict_(each), "explanation"))
-        for name, each in list(dict_(detail.get("criteria")).items())[:ROWS_SHOWN]
-    ]
-    claims = [
-        (
-            _cell(row, "claim"),
-            _cell(row, "quote"),
-            _cell(row, "reasoning"),
-            Toned(_cell(row, "importance"), "quiet"),
-            _judged(row, "verdict"),
-        )
-        for row in _rows(detail.get("claims"))
-    ]
-    aspects = [
-        (_cell(row, "aspect"), _judged(row, "covered"), _cell(row, "quote"))
-        for row in _rows(detail.get("aspects"))
-    ]
-    return [
-        *_table("Criteria", CRITERIA, criteria),
-        *_table("Claims", CLAIMS, claims),
-        *_table("Aspects", ASPECTS, aspects),
-    ]
+def _text_of(key: str, tone: Tone = "") -> Callable[[Row], Toned]:
+    return lambda row: Toned(_text(row.get(key)) or "", tone)
 
 
-def _strong(value: Any) -> Toned:
-    return Toned(_line(value) or wording.NOTHING, "strong")
+def _judged(key: str) -> Callable[[Row], Toned]:
+    return lambda row: Toned(said := _text(row.get(key)) or "", VERDICTS.get(said, "warn"))
 
 
-def _cell(row: Mapping[str, Any], key: str) -> str:
-    return _text(row.get(key)) or ""
+def _strong(row: Row) -> Toned:
+    return Toned(_line(row.get("score")) or wording.NOTHING, "strong")
 
 
-def _judged(row: Mapping[str, Any], key: str) -> Toned:
-    said = _cell(row, key)
-    return Toned(said, VERDICTS.get(said, "warn"))
+CRITERIA: tuple[Column[Row], ...] = (
+    Column("criterion", lambda row: row["name"], "text"),
+    Column("score", _strong),
+    Column("explanation", _text_of("explanation"), "text"),
+)
+CLAIMS: tuple[Column[Row], ...] = (
+    Column("claim", _text_of("claim"), "text"),
+    Column("found", _text_of("quote"), "text"),
+    Column("reasoning", _text_of("reasoning"), "text"),
+    Column("importance", _text_of("importance", "quiet"), "text"),
+    Column("verdict", _judged("verdict"), "mark"),
+)
+ASPECTS: tuple[Column[Row], ...] = (
+    Column("aspect", _text_of("aspect"), "text"),
+    Column("covered", _judged("covered"), "mark"),
+    Column("where", _text_of("quote"), "text"),
+)
+
+
+def _tables(detail: Row) -> Iterator[Table]:
+    """Yield what the judge said of criteria, claims and aspects."""
+    criteria = list(dict_(detail.get("criteria")).items())[:ROWS_SHOWN]
+    named = [dict_(each) | {"name": wording.words(one_line(name))} for name, each in criteria]
+    claims, aspects = _rows(detail.get("claims")), _rows(detail.get("aspects"))
+    for label, columns, rows in (
+        ("Criteria", CRITERIA, named),
+        ("Claims", CLAIMS, claims),
+        ("Aspects", ASPECTS, aspects),
+    ):
+        if rows:
+            yield table(columns, rows, label=label)
 
 
 NO_SIGNAL = {
@@ -187,25 +178,35 @@ def _quote(row: Mapping[str, Any], quotes: Sequence[str], texts: Mapping[str, st
     }
 
 
-def _vote(given: Any) -> tuple[Cell, ...]:
-    vote = dict_(given)
+def _voted(vote: Row) -> Lines:
     value = vote.get("value")
     said = wording.number(value) if is_number(value) else "abstained" if value is None else short(value)
+    return Lines((Toned(said, "strong"), Toned(_line(vote.get("level")) or "", "quiet")))
+
+
+def _why_voted(vote: Row) -> Lines:
     criteria = ", ".join(
         f"{one_line(name)} {_line(dict_(each).get('score')) or wording.NOTHING}"
         for name, each in list(dict_(vote.get("criteria")).items())[:ROWS_SHOWN]
     )
+    return Lines((_text_of("reason")(vote), Toned(criteria, "quiet")))
+
+
+def _measured(vote: Row) -> Lines:
     signals = ", ".join(
         f"{wording.words(one_line(name))} {short(signal)}"
         for name, signal in dict_(vote.get("signals")).items()
         if signal is not None
     )
-    return (
-        _line(vote.get("model")) or wording.NOTHING,
-        Lines((Toned(said, "strong"), Toned(_line(vote.get("level")) or "", "quiet"))),
-        Lines((Toned(_cell(vote, "reason")), Toned(criteria, "quiet"))),
-        Lines((Toned(signals), Toned(" · ".join(_facts(vote, votes=True))))),
-    )
+    return Lines((Toned(signals), Toned(" · ".join(_facts(vote, votes=True)))))
+
+
+VOTES: tuple[Column[Row], ...] = (
+    Column("judge", lambda vote: _line(vote.get("model")) or wording.NOTHING, "text"),
+    Column("vote", _voted),
+    Column("reason", _why_voted, "text"),
+    Column("signals and cost", _measured, "text"),
+)
 
 
 def _panel(panel: Mapping[str, Any]) -> str:

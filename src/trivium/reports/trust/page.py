@@ -5,7 +5,6 @@ from pathlib import PurePath
 
 from trivium.reports.document.blocks import (
     Block,
-    Conclusion,
     Drawing,
     Facts,
     Fold,
@@ -122,7 +121,9 @@ def agreement_body(answer: AgreementAnswer, certificate: CertificateAnswer | str
         answer: Result of ``agreement_answer``.
         certificate: Result of ``certificate`` for the same items, or why there is none, or None.
     """
-    further: list[Block] = [] if certificate is None else [Conclusion((may_decide_sentence(certificate),))]
+    further: list[Block] = []
+    if certificate is not None:
+        further.append(Paragraph((may_decide_sentence(certificate),), "strong"))
     if isinstance(certificate, CertificateAnswer) and certificate.reason:
         further.append(Paragraph((f"Why no confidence is enough: {certificate.reason}.",)))
     return _arranged([*agreement_blocks(answer), *further])
@@ -161,7 +162,7 @@ def _arranged(said: Iterable[Block], *pictures: Section) -> list[Block]:
     places: dict[str, list[Block]] = {"numbers": [], "reservations": [], "provenance": []}
     for block in said:
         match block:
-            case Conclusion():
+            case Paragraph(tone="strong"):
                 conclusions += block.lines
             case Remarks():
                 places["reservations"] += [block] if block.lines else []
@@ -171,4 +172,4 @@ def _arranged(said: Iterable[Block], *pictures: Section) -> list[Block]:
                 places["numbers"].append(block)
     made = [Section(title=title, blocks=blocks) for title, blocks in places.items() if blocks]
     after = 1 if places["numbers"] else 0
-    return [Conclusion(tuple(conclusions)), *made[:after], *pictures, *made[after:]]
+    return [Paragraph(tuple(conclusions), "strong"), *made[:after], *pictures, *made[after:]]

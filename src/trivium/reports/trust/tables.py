@@ -6,7 +6,6 @@ from msgspec import UNSET
 
 from trivium.reports.document.blocks import (
     Block,
-    Conclusion,
     Drawing,
     Kinds,
     Paragraph,
@@ -56,7 +55,7 @@ def agreement_blocks(answer: AgreementAnswer) -> Iterator[Block]:
         answer: Result of ``trivium.runs.artifacts.judge.agreement_answer``.
     """
     if answer.exact.value is not None:
-        yield Conclusion((agreement_sentence(answer),))
+        yield Paragraph((agreement_sentence(answer),), "strong")
     abstained = f", {answer.abstained:,} more without a judgement" if answer.abstained else ""
     groups = counted(answer.groups, "group")
     yield Paragraph((f"{counted(answer.n, 'item')} that both labelled, in {groups}{abstained}",))
@@ -178,7 +177,7 @@ def calibrator_blocks(calibrator: Calibrator) -> Iterator[Block]:
     on = ", ".join(calibrator.features) or calibrator.confidence or "one confidence"
     temperature = f", T = {model.temperature:.3f}" if isinstance(model, Temperature) else ""
     target = f"; target {calibrator.target}" if calibrator.target else ""
-    yield Conclusion((f"{method} on {on}{temperature}{target}",))
+    yield Paragraph((f"{method} on {on}{temperature}{target}",), "strong")
     if "n_samples" in training:
         fitted = counted(training["n_samples"], "prediction")
         yield Paragraph((f"fitted on {fitted} of {counted(training['n_groups'], 'group')}",))
@@ -203,10 +202,10 @@ def certificate_blocks(certificate: Certificate) -> Iterator[Block]:
     guarantee = f"at most {100 * certificate.epsilon:g} % wrong, with probability {1 - certificate.delta:g}"
     name = "confidence" if answer is None else one_line(answer.confidence, at_most=60)
     if certificate.threshold is None:
-        yield Conclusion((f"Nothing can be certified ({guarantee}).",))
+        yield Paragraph((f"Nothing can be certified ({guarantee}).",), "strong")
         yield Paragraph((f"{certificate.reason}. Every verdict goes to people.",))
     else:
-        yield Conclusion((f"Accept {name} ≥ {certificate.threshold:g} ({guarantee}).",))
+        yield Paragraph((f"Accept {name} ≥ {certificate.threshold:g} ({guarantee}).",), "strong")
         of = f"{certificate.n:,} verdicts" if answer is None else f"{answer.n_items:,} items"
         accepted = (
             f"That is {certificate.n_accepted:,} of the {of} "
@@ -273,7 +272,7 @@ def curve_blocks(artifact: CurveArtifact) -> Iterator[Block]:
     """
     paired = artifact.comparison.enabled
     interval = _interval(artifact.population.participants_included)
-    yield Conclusion(tuple(_words(artifact) if paired else conclusions(artifact)))
+    yield Paragraph(tuple(_words(artifact) if paired else conclusions(artifact)), "strong")
     yield Paragraph((_items(artifact),))
     if paired:
         yield _differences(artifact, interval)
