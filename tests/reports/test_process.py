@@ -14,7 +14,7 @@ from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite
 from trivium.reports.document.terminal import Printed
 from trivium.reports.html.page import write_html
-from trivium.reports.html.process import RunTimes, process_context
+from trivium.reports.html.process import RunTimes
 from trivium.reports.trace_tables import arrow_chain, process_blocks
 from trivium.reports.view import EvaluationView
 from trivium.suites.case import Case
@@ -93,32 +93,34 @@ def test_long_lists_are_cut_and_counted():
     assert arrow_chain([str(i) for i in range(20)]) == "0 → 1 → 2 → 3 → (12 more) → 16 → 17 → 18 → 19"
 
 
-def test_a_case_describes_its_process_in_sentences():
-    context = process_context(Process(BUSY))
-    assert (context["timed"], context["has_repeats"]) == (True, True)
-    sentences = " ".join(context["sentences"]).replace("\u202f", " ").replace("\xa0", " ")
+def test_a_case_has_the_process_of_its_trace_in_the_words_of_the_terminal(tmp_path):
+    own = samples.view(0)
+    attempt = msgspec.structs.replace(own.attempt, trace=BUSY)
+    path = tmp_path / "r.html"
+    write_html(path, samples.summary(), [msgspec.structs.replace(own, attempt=attempt)])
+    text = " ".join(Page(path.read_text("utf-8")).text.split())
+    assert "↻ retry" in text
     for expected in (
-        "Wall time 12.0 s. The critical path goes through 8 spans.",
-        "Most of it is tool search, 5.0 s (42 %).",
-        "in 1 parallel section, up to 2 at once.",
-        "Retries of failed calls: search 1; 1 of 1 succeeded.",
-        "Calls repeated after a success: poll 3.",
-        "tool calls only repeat a loop; poll, 4 times, by boss.",
-        "Unfinished: tool write 1.",
+        "Wall time 12.0 s",
+        "Critical path: 12.0 s, 8 steps",
+        "tool search of boss",
+        "1 parallel section, the longest 3.0 s from 1.0 s with up to 2 spans at once",
+        "retries of failed calls: search 1; 1 of 1 succeeded",
+        "calls repeated after a success: poll 3",
+        "unfinished: tool write 1",
     ):
-        assert expected in sentences
-    assert [title for title, _, _ in context["shares"]] == ["Time by agent", "Time by tool"]
-    assert process_context(Process(Trace()))["sentences"] == []
+        assert expected in text
+    assert list(process_blocks(process_totals([Trace()]), traces=1)) == []
 
 
-def test_a_case_says_how_many_loops_it_has_and_when_nothing_worked():
+def test_it_says_how_many_loops_there_are_and_when_nothing_worked():
     loops = [
         tool(f"{name}{i}", name, agent="x", start=float(i), end=i + 0.25, input={"n": name})
         for i, name in enumerate("aaabbbcccdddeee")
     ]
-    context = process_context(Process(normalise(loops)))
-    assert any(said.startswith("5 loops: 10 of 15 tool calls only") for said in context["sentences"])
-    assert "No span was at work" in " ".join(context["sentences"])
+    text = " ".join(printed([normalise(loops)]).split())
+    assert "5 loops: 10 of 15 tool calls only" in text
+    assert "none 74 %" in text
 
 
 def view(case, trace, *, repeat=0, group=None):
@@ -201,7 +203,7 @@ def test_the_page_of_a_run_shows_both(tmp_path):
     write_html(tmp_path / "r.html", samples.summary(), views)
     page = Page((tmp_path / "r.html").read_text("utf-8"))
     assert page.open == []
-    for shown in ("Where the time went", "Time by agent", "poll, 4 times", "critical path", "↻"):
+    for shown in ("Where the time went", "Wall time 12.0 s", "poll, 4 times", "critical path", "↻"):
         assert shown in page.text
     (lines, bands) = (
         [each for each in page.all(tag) if each.get("class") == name]

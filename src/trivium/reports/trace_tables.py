@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 from trivium.reports.document.blocks import (
     Block,
@@ -14,8 +13,6 @@ from trivium.reports.document.blocks import (
 )
 from trivium.reports.wording import counted, known_share, seconds, share
 from trivium.safe_text import one_line
-from trivium.traces.process.handoffs import PingPong
-from trivium.traces.process.loops import HandOffLoop
 from trivium.traces.process.process import PathStep
 from trivium.traces.process.timing import TimeShare
 from trivium.traces.process.totals import ProcessTotals, SlowestTrace, TraceFacts
@@ -91,11 +88,6 @@ def process_blocks(totals: ProcessTotals, *, traces: int) -> Iterator[Block]:
     """
     if totals.seconds is not None:
         yield from _times(totals, traces)
-    yield from process_remarks(totals)
-
-
-def process_remarks(totals: ProcessTotals) -> Iterator[Paragraph]:
-    """Yield what was done again, handed on or not finished, a paragraph each."""
     yield from _repeats(totals)
     yield from _handoffs(totals)
     if totals.unfinished:
@@ -185,8 +177,11 @@ def _repeats(totals: ProcessTotals) -> Iterator[Paragraph]:
         yield Paragraph((f"calls repeated after a success: {_ranked_counts(repeated.repeats)}",))
     if looped.loops:
         calls = f"{looped.calls:,} of {counted(repeated.calls, 'tool call')} only repeat a loop"
-        longest = (f"  {loop_words(loop)}" for loop in looped.longest[:MOST_PROCESS_ROWS])
-        yield Paragraph((f"{counted(looped.loops, 'loop')}: {calls}", *longest), "warn")
+        lines = [f"{counted(looped.loops, 'loop')}: {calls}"]
+        for loop in looped.longest[:MOST_PROCESS_ROWS]:
+            by = "" if loop.agent is None else f", by {one_line(loop.agent, at_most=NAME_CHARS)}"
+            lines.append(f"  {arrow_chain(loop.tools)}, {loop.rounds:,} times{by}")
+        yield Paragraph(tuple(lines), "warn")
 
 
 def _handoffs(totals: ProcessTotals) -> Iterator[Paragraph]:
@@ -195,8 +190,14 @@ def _handoffs(totals: ProcessTotals) -> Iterator[Paragraph]:
         return
     chains = f"{counted(handoffs.messages, 'message')} in {counted(handoffs.chains, 'chain')}"
     yield Paragraph((f"hand-offs: {chains}; the longest: {arrow_chain(handoffs.longest)}",))
-    games = [ping_pong_words(game) for game in handoffs.ping_pongs[:MOST_PROCESS_ROWS]]
-    games += [handoff_loop_words(one) for one in handoffs.circuits[:MOST_PROCESS_ROWS]]
+    games = []
+    for game in handoffs.ping_pongs[:MOST_PROCESS_ROWS]:
+        pair = " ⇄ ".join(one_line(name, at_most=NAME_CHARS) for name in game.agents)
+        games.append(f"Ping-pong: {pair}, {game.messages:,} messages")
+    games += [
+        f"Loop of hand-offs: {arrow_chain(one.agents)}, {one.rounds:,} times"
+        for one in handoffs.circuits[:MOST_PROCESS_ROWS]
+    ]
     if games:
         yield Paragraph(tuple(games), "warn")
 
@@ -216,15 +217,6 @@ MOST_NAMED = 8
 NAME_CHARS = 30
 
 
-class _Round(Protocol):
-    @property
-    def agent(self) -> str | None: ...
-    @property
-    def tools(self) -> tuple[str, ...]: ...
-    @property
-    def rounds(self) -> int: ...
-
-
 def arrow_chain(names: Sequence[str]) -> str:
     """Names joined by arrows, without the middle of a long chain."""
     names_shown = [one_line(name, at_most=NAME_CHARS) for name in names[:MOST_NAMED]]
@@ -233,20 +225,3 @@ def arrow_chain(names: Sequence[str]) -> str:
         ends = [one_line(name, at_most=NAME_CHARS) for name in names[-half:]]
         names_shown = [*names_shown[:half], f"({len(names) - MOST_NAMED:,} more)", *ends]
     return " → ".join(names_shown)
-
-
-def loop_words(loop: _Round) -> str:
-    """``search → read, 4 times, by solver``."""
-    by = "" if loop.agent is None else f", by {one_line(loop.agent, at_most=NAME_CHARS)}"
-    return f"{arrow_chain(loop.tools)}, {loop.rounds:,} times{by}"
-
-
-def ping_pong_words(game: PingPong) -> str:
-    """``Ping-pong: a ⇄ b, 5 messages``."""
-    one, other = (one_line(name, at_most=NAME_CHARS) for name in game.agents)
-    return f"Ping-pong: {one} ⇄ {other}, {game.messages:,} messages"
-
-
-def handoff_loop_words(loop: HandOffLoop) -> str:
-    """``Loop of hand-offs: a → b → c, 3 times``."""
-    return f"Loop of hand-offs: {arrow_chain(loop.agents)}, {loop.rounds:,} times"

@@ -88,11 +88,12 @@ class Html:
 
     Args:
         styles: The style of each element and class; None for a page, whose style sheet knows them.
+        inside: How many sections the blocks are in.
     """
 
-    def __init__(self, styles: Mapping[str, str] | None = None) -> None:
+    def __init__(self, styles: Mapping[str, str] | None = None, *, inside: int = 0) -> None:
         self._styles = styles
-        self._inside = 0  # of how many sections
+        self._inside = inside
 
     def write(self, blocks: Iterable[b.Block]) -> Iterator[str]:
         """Yield blocks as HTML, piece by piece; sections, folds and cases are read while they are written."""
@@ -416,11 +417,11 @@ def shown(text: b.ShownText) -> "Markup":
     return Markup(Html().text([text], "text moved"))  # noqa: S704 - escaped
 
 
-def html(blocks: Iterable[b.Block]) -> "Markup":
-    """Blocks as HTML for a page."""
+def html(blocks: Iterable[b.Block], *, inside: int = 0) -> "Markup":
+    """Blocks, inside so many sections, as HTML for a page."""
     from markupsafe import Markup
 
-    return Markup("".join(Html().write(blocks)))  # noqa: S704 - every text is escaped where it is written
+    return Markup("".join(Html(inside=inside).write(blocks)))  # noqa: S704 - every text is escaped where it is written
 
 
 def cell(lines: b.Lines) -> "Markup":

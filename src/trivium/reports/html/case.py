@@ -12,7 +12,6 @@ from trivium.metrics.judge.evidence import fold_text as fold
 from trivium.metrics.metric import Score
 from trivium.reports import wording
 from trivium.reports.drawings.graphs import draw_interaction_graph, draw_tool_graph
-from trivium.reports.drawings.svg import Drawing
 from trivium.reports.drawings.timeline import draw_timeline
 from trivium.reports.html.fragments import JSON_CHARS, short
 from trivium.reports.html.judgement import (
@@ -25,10 +24,11 @@ from trivium.reports.html.judgement import (
 )
 from trivium.reports.html.markdown import rendered
 from trivium.reports.html.packing import IndexEntry
-from trivium.reports.html.process import process_context
+from trivium.reports.trace_tables import process_blocks
 from trivium.reports.view import EvaluationView, anchor
 from trivium.safe_text import as_json, one_line
 from trivium.traces.process.process import Process
+from trivium.traces.process.totals import totals_of
 from trivium.traces.trace import Span, SpanKind, Trace
 
 REFERENCES_SHOWN = 8
@@ -210,24 +210,18 @@ def _trace(trace: Trace) -> dict[str, Any]:
     from trivium.metrics.graph.trajectories import END, START, tool_graph
 
     calls, process = trace.tool_calls, Process(trace)
-    drawn: dict[str, Drawing | None] = {
-        "timeline": draw_timeline(trace, process),
-        "tools": None,
-        "agents": None,
-    }
-    if calls:
-        drawn["tools"] = draw_tool_graph(
-            tool_graph(trace),
-            start=START,
-            end=END,
-            failed=Counter(call.name for call in calls if call.ok is False),
-        )
+    failed = Counter(call.name for call in calls if call.ok is False)
     agents = interaction_graph(trace)
-    if len(agents.nodes) > 1:
-        drawn["agents"] = draw_interaction_graph(agents)
+    drawn = {
+        "timeline": draw_timeline(trace, process),
+        "tools": draw_tool_graph(tool_graph(trace), start=START, end=END, failed=failed) if calls else None,
+        "agents": draw_interaction_graph(agents) if len(agents.nodes) > 1 else None,
+    }
     return {
         "counts": _counts(trace),
-        "process": process_context(process),
+        "timed": bool(process.path_segments),
+        "has_repeats": bool(process.repeats.looped or any(one.retry for one in process.repeats.repeated)),
+        "process": list(process_blocks(totals_of([process]), traces=1)),
         "problems": [
             (one_line(problem.kind), one_line(problem.what)) for problem in trace.problems[:PROBLEMS_SHOWN]
         ],

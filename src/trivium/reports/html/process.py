@@ -1,85 +1,29 @@
-"""Sections of the report on the process: times, repeated calls, hand-offs."""
+"""The section of a run's page on the process of its attempts: times, repeated calls."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from trivium.reports import wording
 from trivium.reports.document.blocks import Block, Column, Paragraph, Range, Section, Toned, table
-from trivium.reports.trace_tables import process_remarks
 from trivium.reports.view import EvaluationView
 from trivium.safe_text import one_line
 from trivium.suites.selection import group_of
 from trivium.traces.process.process import Process
-from trivium.traces.process.timing import TimeShare
-from trivium.traces.process.totals import totals_of
 from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.intervals import mean_interval
-
-SHARES_SHOWN = 10
-NAME_CHARS = 40
-
-
-def process_context(process: Process) -> dict[str, Any]:
-    """Values about the process for the template of a trace."""
-    shares = [("Time by agent", process.by_agent), ("Time by tool", process.by_tool)]
-    return {
-        "timed": bool(process.path_segments),
-        "has_repeats": bool(process.repeats.looped or any(one.retry for one in process.repeats.repeated)),
-        "sentences": _sentences(process),
-        "shares": [
-            (title, [_share(one) for one in found[:SHARES_SHOWN]], max(0, len(found) - SHARES_SHOWN))
-            for title, found in shares
-            if found and process.seconds
-        ],
-    }
-
-
-def _share(one: TimeShare) -> tuple[str, str, float | None]:
-    words = f"{wording.seconds(one.seconds)} · {wording.share(one.share or 0.0)}"
-    return _name(one.name, NAME_CHARS), words, one.share
-
-
-def _name(name: str | None, at_most: int) -> str:
-    return "nobody" if name is None else one_line(name, at_most=at_most)
-
-
-def _sentences(process: Process) -> list[str]:
-    remarks = ("; ".join(map(str.strip, each.lines)) for each in process_remarks(totals_of([process])))
-    return [*_time_sentences(process), *(f"{words[:1].upper()}{words[1:]}." for words in remarks)]
-
-
-def _time_sentences(process: Process) -> list[str]:
-    whole, path = process.seconds, [step for step in process.path if step.span is not None]
-    if not whole or not path:
-        return []
-    longest = max(path, key=lambda step: step.seconds)
-    through = wording.counted(len(path), "span")
-    longest_name = one_line(longest.name or "", at_most=NAME_CHARS)
-    most = f"{longest.kind} {longest_name}, {wording.seconds(longest.seconds)}"
-    sentences = [
-        f"Wall time {wording.seconds(whole)}. The critical path goes through {through}.",
-        f"Most of it is {most} ({wording.share(longest.share or 0.0)}).",
-    ]
-    found = process.concurrency
-    if found.overlapped:
-        sentences.append(
-            f"Two or more spans were at work {wording.share(found.overlapped / whole)} of the time, in "
-            f"{wording.counted(len(found.sections), 'parallel section')}, up to {found.most:,} at once."
-        )
-    waiting = whole - found.busy
-    if waiting > whole / 100:
-        sentences.append(f"No span was at work {wording.share(waiting / whole)} of the time.")
-    return sentences
-
 
 ROWS_SHOWN = 15
 RUN_NAME_CHARS = 60
 
 FigureKey = tuple[str, str | None]
 """What is measured, and of whom: ``agent`` or ``tool`` with its name, or what else is measured with None."""
+
+
+def _name(name: str | None) -> str:
+    return "nobody" if name is None else one_line(name, at_most=RUN_NAME_CHARS)
 
 
 class RunTimes:
@@ -161,9 +105,7 @@ class RunTimes:
         left_out: list[str] = []
         for kind in ("agent", "tool"):
             rows = [
-                self._figure(key, _name(key[1], RUN_NAME_CHARS), self._timed, level)
-                for key in self._sums
-                if key[0] == kind
+                self._figure(key, _name(key[1]), self._timed, level) for key in self._sums if key[0] == kind
             ]
             shown += sorted(rows, key=lambda row: (-row.mean, row.name))[:ROWS_SHOWN]
             if (more := len(rows) - ROWS_SHOWN) > 0:

@@ -71,9 +71,9 @@ def environment() -> "jinja2.Environment":
     return templates
 
 
-def drawn(blocks: Block | Iterable[Block] | None) -> "Markup":
-    """Blocks as HTML; nothing for None."""
-    return html(blocks if isinstance(blocks, Iterable) else [blocks] if blocks else [])
+def drawn(blocks: Block | Iterable[Block] | None, inside: int = 0) -> "Markup":
+    """Blocks, inside so many sections, as HTML; nothing for None."""
+    return html(blocks if isinstance(blocks, Iterable) else [blocks] if blocks else [], inside=inside)
 
 
 def write_atomically(target: Path, parts: Iterable[bytes]) -> None:
