@@ -556,7 +556,7 @@ class IncrementalAggregation:
         self._add_all(part._first or part._last)
         if self._aggregation is not None and part._aggregation is not None:
             if len(part._aggregation.clusters):
-                self._end_case(self._aggregation)
+                self._end_case()
             self._aggregation.merge(part._aggregation)
             self._complete_cases += part._complete_cases
         self._add_all(part._last if part._first else None)
@@ -578,8 +578,8 @@ class IncrementalAggregation:
         Args:
             cases: Number of cases of the suite.
         """
+        self._end_case()
         if self._aggregation is not None:
-            self._end_case(self._aggregation)
             self._aggregation.flush()
             self._aggregation.cases = cases
         return self._aggregation if self._complete_cases == cases else None
@@ -595,7 +595,7 @@ class IncrementalAggregation:
         if case is not None and case[0][0] == place[0]:
             self.repeats = True
         else:
-            self._end_case(self._aggregation)
+            self._end_case()
             case = self._last = place, []
         case[1].append(evaluation)
 
@@ -605,17 +605,15 @@ class IncrementalAggregation:
             for evaluation in evaluations:
                 self._add(place, evaluation)
 
-    def _end_case(self, aggregation: Aggregation) -> None:
+    def _end_case(self) -> None:
         """Aggregate the last case, to which no attempt is added any more."""
         case, self._last = self._last, None
-        if case is None:
-            return
         if self._part and self._first is None:
             self._first = case
-            return
-        (_, cluster), evaluations = case
-        aggregation.add(cluster, evaluations)
-        self._complete_cases += len(evaluations) >= self._repeats
+        elif case is not None and self._aggregation is not None:
+            (_, cluster), evaluations = case
+            self._aggregation.add(cluster, evaluations)
+            self._complete_cases += len(evaluations) >= self._repeats
 
     def _stop(self) -> None:
         self._aggregation, self._first, self._last, self.repeats = None, None, None, True

@@ -218,8 +218,8 @@ class TableBuilder:
         self._hashes = array("q")
         self._signals = SignalColumns()
         self._source, self._found = origin.path, 0
-        self._problems: list[Problem] = []
-        self._alike: dict[str, int] = {}
+        self._alike: dict[str, tuple[Problem, int]] = {}
+        """The first mistake of each kind, and the number of further ones."""
         self._files: list[File] = [(origin.path, word, 0)]
 
     def begin_file(self, path: str, word: str) -> None:
@@ -231,7 +231,7 @@ class TableBuilder:
     @property
     def is_empty(self) -> bool:
         """Whether no item, group or mistake has been added."""
-        return not (self._codes or self._failed or self._problems)
+        return not (self._codes or self._failed or self._alike)
 
     def problem(
         self, number: int, what: str, *, group: str | None = None, item: str | None = None, file: int = -1
@@ -242,21 +242,20 @@ class TableBuilder:
         kind = f"{path}: {_VALUE.sub(_kind_of_value, what)}"
         self._found += 1
         if kind in self._alike:
-            self._alike[kind] += 1
+            first, further = self._alike[kind]
+            self._alike[kind] = first, further + 1
         elif len(self._alike) < MOST_PROBLEMS:
-            self._alike[kind] = 0
-            self._problems.append(Problem(_called(where, group, item), what))
+            self._alike[kind] = Problem(_called(where, group, item), what), 0
 
     def _check(self) -> None:
         """Raise an error that lists each kind of mistake once, with the number of further ones like it."""
-        if not self._problems:
-            return
         listed = [
             Problem(problem.where, f"{problem.what} (and {further:,} more like it)") if further else problem
-            for problem, further in zip(self._problems, self._alike.values(), strict=True)
+            for problem, further in self._alike.values()
         ]
-        told = len(listed) + sum(self._alike.values())
-        raise ItemsError(self._source, listed, left_out=self._found - told)
+        if listed:
+            told = sum(1 + further for _, further in self._alike.values())
+            raise ItemsError(self._source, listed, left_out=self._found - told)
 
     def group(self, id: str) -> None:  # noqa: A002 - the field's name in the records
         """Add a group whose run succeeded, with or without items."""

@@ -1,6 +1,7 @@
 """Settings of a run of traces that belong to no suite: no metric may need what no trace has."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -116,7 +117,10 @@ def _check_expectations(settings: Settings) -> None:
     """Refuse metrics that need what no trace has."""
     problems = []
     for name in asked_metrics(settings):
-        fields = () if name in CASE_FIGURES else _case_fields(name, settings)
+        fields: tuple[str, ...] = ()
+        with suppress(SuiteError):  # of an unknown name, which is reported when the run begins
+            if name not in CASE_FIGURES:
+                fields = metric_class(name, settings).from_settings(settings).case_fields
         if fields:
             what = (
                 f"{name} needs {' or '.join(fields)}, which a trace does not state. With a suite that does: "
@@ -125,10 +129,3 @@ def _check_expectations(settings: Settings) -> None:
             problems.append(Problem("metrics", what))
     if problems:
         raise InputError("", problems)
-
-
-def _case_fields(name: str, settings: Settings) -> tuple[str, ...]:
-    try:
-        return metric_class(name, settings).from_settings(settings).case_fields
-    except SuiteError:  # an unknown name, which is reported with its nearest one when the run begins
-        return ()

@@ -58,21 +58,17 @@ class _Tally:
 
     @property
     def seconds(self) -> Seconds:
-        return seconds_of(self.durations)
+        """Percentiles are interpolated linearly."""
+        if not len(self.durations):
+            return Seconds(n=0, p50=None, p95=None)
+        import numpy as np
+
+        p50, p95 = np.quantile(np.asarray(self.durations), (0.5, 0.95)).tolist()
+        return Seconds(n=len(self.durations), p50=p50, p95=p95)
 
     @property
     def tokens(self) -> Tokens:
         return record_of(Tokens, self)
-
-
-def seconds_of(durations: "array[float] | Sequence[float]") -> Seconds:
-    """The number, the median and the 95th percentile (linear interpolation) of durations."""
-    if not len(durations):
-        return Seconds(n=0, p50=None, p95=None)
-    import numpy as np
-
-    p50, p95 = np.quantile(np.asarray(durations), (0.5, 0.95)).tolist()
-    return Seconds(n=len(durations), p50=p50, p95=p95)
 
 
 class TraceTotals:
