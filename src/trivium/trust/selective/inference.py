@@ -47,14 +47,12 @@ class RequestedMetrics(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         names: Names as requested.
         keys: The same names with every coverage written in one way.
-        areas: Coverages up to which areas are computed.
-        risks: Coverages at which the risk is computed.
+        coverages: Coverages up to which areas, and at which the risk is computed.
     """
 
     names: tuple[str, ...]
     keys: tuple[str, ...]
-    areas: tuple[float, ...]
-    risks: tuple[float, ...]
+    coverages: tuple[float, ...]
 
     @classmethod
     def of(cls, names: Sequence[str], *, common: float | None = None) -> "RequestedMetrics":
@@ -68,16 +66,15 @@ class RequestedMetrics(msgspec.Struct, frozen=True, kw_only=True):
             TrustError: If there is no such metric; suggests the nearest name.
         """
         known = METRIC_NAMES if common is None else METRIC_NAMES + COMMON_METRIC_NAMES
-        shares: dict[str, list[float]] = {"aurc": [], "augrc": [], "mae": []}
-        keys = []
+        keys, coverages = [], []
         for name in names:
             expanded = (
                 name.replace("_common", f"_at_{common!r}") if name in COMMON_METRIC_NAMES and common else name
             )
             match = _AT.fullmatch(expanded)
             if match:
-                shares[match[1]].append(_share(name, match[2]))
-                keys.append(f"{match[1]}_at_{shares[match[1]][-1]!r}")
+                coverages.append(_share(name, match[2]))
+                keys.append(f"{match[1]}_at_{coverages[-1]!r}")
             elif name in known:
                 keys.append(name)
             else:
@@ -85,12 +82,7 @@ class RequestedMetrics(msgspec.Struct, frozen=True, kw_only=True):
                 raise TrustError(
                     f"no metric is called {name!r}.{suggest(name, known)} known: {', '.join(known)}, {forms}"
                 )
-        return cls(
-            names=tuple(names),
-            keys=tuple(keys),
-            areas=tuple(dict.fromkeys(shares["aurc"] + shares["augrc"])),
-            risks=tuple(dict.fromkeys(shares["mae"])),
-        )
+        return cls(names=tuple(names), keys=tuple(keys), coverages=tuple(dict.fromkeys(coverages)))
 
 
 class WeightedMetrics:
@@ -134,11 +126,11 @@ class WeightedMetrics:
             empty_is_zero: Whether areas without any prediction are 0; otherwise they are undefined.
         """
         n_items = np.einsum("g,gb->b", self.sizes, weights)
-        areas = [share * (1 - ROUNDING) for share in self.requested.areas]
-        risks = [share * (1 - ROUNDING) for share in self.requested.risks]
-        swept = sweep(self.curve, weights, n_items=n_items, area_to=areas, risk_at=risks)
+        coverages = self.requested.coverages
+        asked = [share * (1 - ROUNDING) for share in coverages]
+        swept = sweep(self.curve, weights, n_items=n_items, coverages=asked)
         values = {"cmax": swept.cmax, "aurc": swept.aurc, "augrc": swept.augrc}
-        for share, aurc, augrc in zip(self.requested.areas, swept.aurc_to, swept.augrc_to, strict=True):
+        for share, aurc, augrc in zip(coverages, swept.aurc_to, swept.augrc_to, strict=True):
             values[f"aurc_at_{share!r}"], values[f"augrc_at_{share!r}"] = aurc, augrc
         if self.best is not None:
             values["aurc_optimal"], values["augrc_optimal"] = optimal_areas(
@@ -153,7 +145,7 @@ class WeightedMetrics:
         with np.errstate(invalid="ignore", divide="ignore"):
             values["aurc_per_cmax"] = values["aurc"] / swept.cmax
             values["augrc_per_cmax"] = values["augrc"] / swept.cmax
-        values |= {f"mae_at_{s!r}": risk for s, risk in zip(self.requested.risks, swept.risk_at, strict=True)}
+        values |= {f"mae_at_{share!r}": risk for share, risk in zip(coverages, swept.risk_at, strict=True)}
         return np.stack([values[key] for key in self.requested.keys])
 
 

@@ -189,9 +189,9 @@ class SweepResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         cmax: Share accepted, shape (b,).
         aurc: Shape (b,).
         augrc: Shape (b,).
-        aurc_to: Area up to each requested coverage, shape (t, b).
-        augrc_to: Area up to each requested coverage, shape (t, b).
-        risk_at: Risk at each requested coverage, shape (u, b); NaN if it is not reached.
+        aurc_to: Area up to each requested coverage, shape (t, b); the whole one if it is not reached.
+        augrc_to: The same of the AUGRC.
+        risk_at: Risk at each requested coverage, shape (t, b); NaN if it is not reached.
     """
 
     cmax: Floats
@@ -217,12 +217,7 @@ class _State(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def sweep(
-    ranking: Ranking,
-    weights: Counts,
-    *,
-    n_items: Floats,
-    area_to: Sequence[float] = (),
-    risk_at: Sequence[float] = (),
+    ranking: Ranking, weights: Counts, *, n_items: Floats, coverages: Sequence[float] = ()
 ) -> SweepResult:
     """Sweep once over the working points, under every weighting.
 
@@ -230,8 +225,7 @@ def sweep(
         ranking: The working points.
         weights: How often each group counts, shape (groups, b).
         n_items: Number of all items under each weighting, shape (b,), positive.
-        area_to: Coverages in (0, 1] up to which areas are requested too, t of them.
-        risk_at: Coverages in (0, 1] at which the risk is requested, u of them.
+        coverages: Coverages in (0, 1] at which areas and the risk are requested too, t of them.
     """
     starts = ranking.starts(weights)
     accepted = starts[0, :-1] + _TINY
@@ -240,23 +234,32 @@ def sweep(
         risk_loss=np.stack([starts[1, :-1] / accepted, starts[1, :-1]]),
         areas=np.zeros((2, *accepted.shape)),
     )
-    crossings = _CoverageCrossings(starts[0, :-1], n_items, area_to, risk_at)
+    shares, columns = np.reshape(coverages, (-1, 1)), np.arange(n_items.size)
+    # Only the last lane that begins below a coverage can reach it: one place to look at per weighting.
+    begun = [(starts[0, :-1] / n_items < share).sum(axis=0) for share in coverages]
+    lanes = np.maximum(np.reshape(begun, (-1, n_items.size)).astype(np.int64) - 1, 0)
+    reached = np.full((3, len(coverages), n_items.size), np.nan)
     for _, added, loss in ranking.added(weights):
         before_block, state = state, _advance(state, added, loss)
-        crossings.note(before_block, state.accepted, added, loss)
+        first, last = (each.accepted[lanes, columns] / n_items for each in (before_block, state))
+        crossed = (first < shares) & (last >= shares)
+        for place in np.flatnonzero(crossed.any(axis=1)):
+            there = np.flatnonzero(crossed[place])
+            share, inside = float(shares[place, 0]), (lanes[place, there], there)
+            reached[:, place, there] = _at_coverage(share, n_items[there], before_block, added, loss, inside)
     some = starts[0, -1] > 0
     before = np.zeros((2, accepted.shape[0] + 1, accepted.shape[1]))
     np.cumsum(state.areas, axis=1, out=before[:, 1:])
     scale = np.stack([2 * n_items, 2 * n_items * n_items])
     aurc, augrc = np.where(some, before[:, -1] / scale, np.nan)
-    aurc_to, augrc_to = crossings.areas(before, scale)
+    aurc_to, augrc_to = (before[:, lanes, columns] + reached[:2]) / scale[:, None]
     return SweepResult(
         cmax=starts[0, -1] / n_items,
         aurc=aurc,
         augrc=augrc,
         aurc_to=np.where(np.isnan(aurc_to), aurc, aurc_to),
         augrc_to=np.where(np.isnan(augrc_to), augrc, augrc_to),
-        risk_at=crossings.risks,
+        risk_at=reached[2],
     )
 
 
@@ -288,84 +291,46 @@ def _count_first(accepted: Floats, added: Floats, loss: Floats, aurc: Floats) ->
         aurc[lanes, columns] += loss[first, lanes, columns]
 
 
-class _CoverageCrossings:
-    """Areas and risks at the points where a requested coverage is first reached, inside a block."""
+def _at_coverage(
+    share: float,
+    n_items: Floats,
+    before_block: _State,
+    added: Floats,
+    loss: Floats,
+    places: tuple[Ints, Ints],
+) -> Floats:
+    """Both areas of a lane up to a coverage that is first reached inside a block, and the risk there.
 
-    def __init__(
-        self, starts: Floats, n_items: Floats, area_to: Sequence[float], risk_at: Sequence[float]
-    ) -> None:
-        self.n_items = n_items
-        self.area_to = area_to
-        self.shares = np.array([*area_to, *risk_at])
-        # Only the last lane that begins below a coverage can reach it: one place to look at per weighting.
-        reached = starts / n_items
-        self.lanes = np.zeros((self.shares.size, n_items.size), np.int64)
-        for place, share in enumerate(self.shares):
-            self.lanes[place] = np.maximum((reached < share).sum(axis=0) - 1, 0)
-        self.parts = np.full((2, len(area_to), n_items.size), np.nan)
-        self.risks = np.full((len(risk_at), n_items.size), np.nan)
+    Args:
+        share: The coverage.
+        n_items: Number of all items in each place, shape (places,).
+        before_block: The sums before the block.
+        added: See :meth:`Block.added`.
+        loss: See :meth:`Block.added`.
+        places: The lanes and columns where the coverage is reached.
 
-    def note(self, before_block: _State, accepted: Floats, added: Floats, loss: Floats) -> None:
-        """Record the crossings in a block between the sums ``before_block`` and ``accepted``."""
-        if not self.shares.size:
-            return
-        columns = np.arange(self.n_items.size)
-        start = before_block.accepted[self.lanes, columns] / self.n_items
-        end = accepted[self.lanes, columns] / self.n_items
-        crossed = (start < self.shares[:, None]) & (end >= self.shares[:, None])
-        for place in np.flatnonzero(crossed.any(axis=1)):
-            share, there = float(self.shares[place]), np.flatnonzero(crossed[place])
-            inside = _BlockPoints(before_block, added, loss, self.lanes[place, there], there)
-            if place < len(self.area_to):
-                self.parts[:, place, there] = inside.areas_to(share, self.n_items[there])
-            else:
-                self.risks[place - len(self.area_to), there] = inside.risk_at(share, self.n_items[there])
-
-    def areas(self, before: Floats, scale: Floats) -> Floats:
-        """Areas up to the coverages, (2, t, b), given those before each lane; NaN if not reached."""
-        columns = np.arange(self.n_items.size)
-        areas: Floats = (before[:, self.lanes[: len(self.area_to)], columns] + self.parts) / scale[:, None]
-        return areas
-
-
-class _BlockPoints:
-    """The working points of a block, in the lanes and columns where a coverage is reached."""
-
-    def __init__(self, before_block: _State, added: Floats, loss: Floats, lanes: Ints, columns: Ints) -> None:
-        self.w = added[:, lanes, columns]
-        self.accepted = _running(before_block.accepted[lanes, columns], self.w)
-        self.loss = _running(before_block.risk_loss[1, lanes, columns], loss[:, lanes, columns])
-        self.start = before_block.areas[:, lanes, columns]
-        self.each = np.arange(lanes.size)
-
-    def risk_at(self, share: float, n_items: Floats) -> Floats:
-        """Risk at the first working point with coverage of at least ``share``."""
-        after = self._below(share, n_items) + 1
-        risk: Floats = self.loss[after, self.each] / self.accepted[after, self.each]
-        return risk
-
-    def areas_to(self, share: float, n_items: Floats) -> Floats:
-        """Both areas of the lane up to the coverage ``share``, shape (2, places)."""
-        below = self._below(share, n_items)
-        risk = self.loss / self.accepted
-        earlier = np.where(self.accepted[:-1] < _NOTHING, risk[1:], risk[:-1])
-        aurc = _running(self.start[0], self.w * (risk[1:] + earlier))
-        augrc = _running(self.start[1], self.w * (self.loss[1:] + self.loss[:-1]))
-        x = share * n_items - self.accepted[below, self.each]
-        part = x / self.w[below, self.each]
-        r0, r1 = earlier[below, self.each], risk[below + 1, self.each]
-        l0, l1 = self.loss[below, self.each], self.loss[below + 1, self.each]
-        return np.stack(
-            [
-                aurc[below, self.each] + x * (2 * r0 + (r1 - r0) * part),
-                augrc[below, self.each] + x * (2 * l0 + (l1 - l0) * part),
-            ]
-        )
-
-    def _below(self, share: float, n_items: Floats) -> Ints:
-        """Index of the last working point below a coverage; 0 is the start of the block."""
-        below: Ints = (self.accepted[1:] / n_items < share).sum(axis=0)
-        return below
+    Returns:
+        Shape (3, places); the risk is that of the first working point with at least the coverage.
+    """
+    w, each = added[:, *places], np.arange(n_items.size)
+    accepted = _running(before_block.accepted[places], w)
+    lost = _running(before_block.risk_loss[1, *places], loss[:, *places])
+    risk = lost / accepted
+    earlier = np.where(accepted[:-1] < _NOTHING, risk[1:], risk[:-1])
+    aurc = _running(before_block.areas[0, *places], w * (risk[1:] + earlier))
+    augrc = _running(before_block.areas[1, *places], w * (lost[1:] + lost[:-1]))
+    below = (accepted[1:] / n_items < share).sum(axis=0)  # the last point below; 0 is the block's start
+    x = share * n_items - accepted[below, each]
+    part = x / w[below, each]
+    r0, r1 = earlier[below, each], risk[below + 1, each]
+    l0, l1 = lost[below, each], lost[below + 1, each]
+    return np.stack(
+        [
+            aurc[below, each] + x * (2 * r0 + (r1 - r0) * part),
+            augrc[below, each] + x * (2 * l0 + (l1 - l0) * part),
+            r1,
+        ]
+    )
 
 
 def _running(before: Floats, added: Floats) -> Floats:
