@@ -265,10 +265,18 @@ class _Fit:
         return self._within(self._drawn.mean(z) + self._moved + centre + side * reach)
 
     def effective_labels(self, error: float) -> float | None:
-        """Number of uniform labels whose mean would have this standard error; None if that is unknown."""
+        """Uniform labels whose mean would have this standard error, at most all; None if that is unknown."""
+        labels, population = self.labels, self._f.size
         # The labels that are added so that few of them do not look too sure.
         added = np.array(self._ends if self._binary else ())
-        return _effective_labels(self.labels, self.weights, error, self._f.size, added)
+        y = np.append(labels, added)
+        shares = np.append(self.weights * labels.size / self.weights.sum(), np.ones(added.size))
+        mean = float(shares @ y) / y.size
+        variance = float(shares @ np.square(y - mean)) / (y.size - 1)
+        if variance < SAME or labels.size == population:
+            return None
+        # They help both alike.
+        return labels.size / y.size / (error**2 / variance + 1 / population)
 
     def _errors(self, z: Floats, level: float, *, further: bool) -> tuple[float, float, float]:
         """Shift of the centre, standard error and what is added to the reach of the interval.
@@ -302,20 +310,6 @@ class _Fit:
         own = np.append(by_cluster, extra) / m * sqrt(lost * (m - 1) / m * count / (count - 1))
         own[: by_cluster.size] += weight * np.bincount(self._codes, f - f.mean()) / f.size
         return float(extra.sum()) / m, sqrt(max(variance, float(own @ own))), slack
-
-
-def _effective_labels(
-    labels: Floats, weights: Floats, error: float, population: int, added: Floats
-) -> float | None:
-    """Number of uniform labels whose mean would have this standard error, at most ``population``."""
-    y = np.append(labels, added)
-    shares = np.append(weights * labels.size / weights.sum(), np.ones(added.size))
-    mean = float(shares @ y) / y.size
-    variance = float(shares @ np.square(y - mean)) / (y.size - 1)
-    if variance < SAME or labels.size == population:
-        return None
-    # The labels that were added help both alike.
-    return labels.size / y.size / (error**2 / variance + 1 / population)
 
 
 def _squared_correlation(f: Floats, y: Floats, weights: Floats) -> float | None:

@@ -10,14 +10,12 @@ if TYPE_CHECKING:
     from trivium.integrations.pytest.results import EvaluatedRun as EvaluatedRun
     from trivium.integrations.pytest.results import TestedAttempt as TestedAttempt
 
-_HOME = {"EvaluatedRun": "results", "TestedAttempt": "results"}
-
-__all__ = [*_HOME]  # noqa: PLE0604 - the names of the table above
+__all__ = ["EvaluatedRun", "TestedAttempt"]
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.results"), name)

@@ -15,6 +15,7 @@ from trivium.suites.suite import Suite
 AttemptKey = tuple[str, int]
 """Case id and repeat of an attempt."""
 
+_LOAD_OPTIONS = ("name", "description", "config")
 _loaded = pytest.StashKey[dict[tuple[str, str], Suite]]()
 
 
@@ -85,17 +86,13 @@ def _suite(source: Any, settings: dict[str, Any], path: Path, config: pytest.Con
     name = str(id(source)) if isinstance(source, Suite) else _located(source, path)
     key = (name, repr(sorted(settings.items())))
     if key not in suites:
-        suites[key] = _with_settings(source if isinstance(source, Suite) else name, settings)
+        load_options = {}
+        if not isinstance(source, Suite):
+            load_options = {each: settings[each] for each in _LOAD_OPTIONS if each in settings}
+            source = Suite.load(name, **load_options)
+        changes = {each: value for each, value in settings.items() if each not in load_options}
+        suites[key] = source.with_settings(**changes)
     return suites[key]
-
-
-def _with_settings(source: Suite | str, settings: dict[str, Any]) -> Suite:
-    """Load a suite, if it is not loaded, and apply the settings of a mark."""
-    if isinstance(source, Suite):
-        return source.with_settings(**settings)
-    load_options = {key: settings[key] for key in ("name", "description", "config") if key in settings}
-    changes = {key: value for key, value in settings.items() if key not in load_options}
-    return Suite.load(source, **load_options).with_settings(**changes)
 
 
 def _located(source: str | Path, path: Path) -> str:

@@ -17,6 +17,7 @@ from trivium.errors import TriviumError
 from trivium.integrations.pytest.marks import AttemptKey, MarkedSuite, marked_suite
 from trivium.integrations.pytest.options import ATTEMPT, SessionPaths, option, policy_of
 from trivium.integrations.pytest.results import EvaluatedRun, TestedAttempt, record_attempt, record_run
+from trivium.runs.pipeline import NoProgress
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
@@ -182,7 +183,7 @@ class SessionRuns:
         return selected
 
 
-class _NoteWriter:
+class _NoteWriter(NoProgress):
     """Writes the note of a run as soon as it has started, so that it can be resumed."""
 
     def __init__(self, file: Path, suite: str) -> None:
@@ -191,12 +192,6 @@ class _NoteWriter:
 
     def begin(self, *, run: str, total: int | None, already: int) -> None:
         _write(self._file, RunNote(run=run, suite=self._suite))
-
-    def advance(self, *, done: int, failed: int) -> None:
-        """Do nothing: the store counts the attempts."""
-
-    def end(self) -> None:
-        """Do nothing."""
 
 
 def _write(file: Path, note: RunNote) -> None:

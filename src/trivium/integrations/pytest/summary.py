@@ -11,10 +11,9 @@ from trivium.integrations.pytest.session import RunNote, SessionRuns
 from trivium.reports.wording import interval, number, passed_of
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
-from trivium.runs.run import Run
+from trivium.runs.run import Run, earlier_runs
 from trivium.runs.summary import Summary
 from trivium.safe_text import one_line
-from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
 PREVIOUS = "previous"
@@ -50,12 +49,12 @@ def compare_all(session: pytest.Session, runs: SessionRuns) -> None:
     code = pytest.ExitCode.OK
     for note in notes:
         try:
-            head = runs.store.run(note.run)
-            base_record = _base_of(head, base, runs.store, this_session)
-            if base_record is None:
+            head = Run(runs.store, runs.store.run(note.run))
+            found = _base_of(head, base, this_session)
+            if found is None:
                 compared.append(f"{note.suite}: there is no earlier run to compare it with")
                 continue
-            comparison = compare(Run(runs.store, base_record), Run(runs.store, head), policy=runs.policy)
+            comparison = compare(found, head, policy=runs.policy)
         except TriviumError as error:
             compared.append(f"{note.suite}: {error}")
             code = pytest.ExitCode.USAGE_ERROR
@@ -94,16 +93,13 @@ def write_summary(reporter: pytest.TerminalReporter, runs: SessionRuns) -> None:
             reporter.write_line(f"--trivium-compare: {each}", yellow=True)
 
 
-def _base_of(head: RunRecord, base: str, store: Store, this_session: set[str]) -> RunRecord | None:
+def _base_of(head: Run, base: str, this_session: set[str]) -> Run | None:
     """Return the run that a run of the session is compared with; None if there is none of its suite."""
     if base != PREVIOUS:
-        named = store.run(base)
-        return named if named.suite_name == head.suite_name else None
-    for record in store.runs():
-        same = record.suite_name == head.suite_name and record.kind == head.kind
-        if same and record.state == "done" and record.number < head.number and record.id not in this_session:
-            return record
-    return None
+        named = Run(head.store, head.store.run(base))
+        return named if named.record.suite_name == head.record.suite_name else None
+    earlier = (each for each in earlier_runs(head) if each.id not in this_session)
+    return next((each for each in earlier if each.record.state == "done"), None)
 
 
 def _write_unfinished(reporter: pytest.TerminalReporter, runs: SessionRuns, note: RunNote) -> None:

@@ -51,7 +51,7 @@ class Signals:
         if mask.shape != (self._size,):
             raise ValueError(f"used must have shape ({self._size},), found {mask.shape}")
         self._at = np.flatnonzero(mask)
-        self._rows = rows
+        self._rows, self._columns = rows, rows if isinstance(rows, SignalColumns) else SignalColumns(rows)
         self._requested_by, self._groups, self._items = requested_by, groups, items
         self.filled: dict[str, int] = {}
 
@@ -89,7 +89,7 @@ class Signals:
         Raises:
             TrustError: If a value is not such a number. Text and booleans are never numbers here.
         """
-        values = self._column(name)
+        values = self._columns.column(name)[self._at]
         for gap, default in ((values == _NULL, null), (np.isnan(values), absent)):
             if default is not None and (count := int(np.count_nonzero(gap))):
                 values[gap] = default
@@ -104,13 +104,6 @@ class Signals:
 
         self._raise_for(~valid, fault)
         return self._expand(values)
-
-    def _column(self, name: str) -> Floats:
-        """One signal of the used items; see :meth:`SignalColumns.column`."""
-        rows = self._rows
-        if not isinstance(rows, SignalColumns):
-            rows = SignalColumns({name: row[name]} if name in row else {} for row in rows)
-        return rows.column(name)[self._at]
 
     def finite(self, values: npt.ArrayLike) -> Floats:
         """Check the result of a confidence function: one finite number per used item.
