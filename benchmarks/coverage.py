@@ -37,7 +37,7 @@ from scipy.special import ndtri
 
 from benchmarks.sizes import sized
 from trivium.trust.cluster_bootstrap import BootstrapOptions
-from trivium.trust.intervals import difference_interval, mean_interval, rate_interval
+from trivium.trust.intervals import mean_interval, rate_interval
 from trivium.trust.selective.inference import bootstrap_selective_metrics, selective_metrics
 from trivium.trust.selective.items import Items
 
@@ -108,7 +108,7 @@ def ours(values: Floats, codes: Ints, kind: str) -> Ends:
     if kind == "rate":
         found = rate_interval(values, codes)
     elif kind == "delta":
-        found = difference_interval(values, codes)
+        found = mean_interval(values, codes, low=-1.0)
     else:
         found = mean_interval(values, codes)
     return found.low, found.high

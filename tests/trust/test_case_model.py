@@ -61,6 +61,12 @@ def test_groups_make_cases_like_these_less_certain() -> None:
     assert grouped > 4 * alone
 
 
+def plus(tally: Tally, case: int, value: float) -> Tally:
+    """The tally with one more attempt at the case at a position."""
+    at = np.arange(tally.attempts.size) == case
+    return Tally(tally.attempts + at, tally.sums + at * value, tally.squares + at * value**2)
+
+
 def test_sides_exchanged_the_difference_has_the_other_sign() -> None:
     rng = np.random.default_rng(3)
     base, head = drawn(rng.beta(2, 1, 30), rng.beta(1, 1, 30), 2, rng)
@@ -77,7 +83,7 @@ def test_gains_are_what_one_more_attempt_takes_away() -> None:
     found = posterior(base, head)
     for case, side in ((0, 1), (13, 1), (13, 0), (18, 0)):
         after = [
-            posterior(base, head.plus(case, y)) if side else posterior(base.plus(case, y), head)
+            posterior(base, plus(head, case, y)) if side else posterior(plus(base, case, y), head)
             for y in (0, 1)
         ]
         means = [part.these.mean for part in after]
@@ -133,7 +139,7 @@ def test_probabilities_are_right_about_as_often_as_they_say() -> None:
         sides = list(drawn(base, head, 1, rng))
         for case in np.flatnonzero(sides[0].sums != sides[1].sums):
             for side, rates in enumerate((base, head)):
-                sides[side] = sides[side].plus(int(case), float(rng.random() < rates[case]))
+                sides[side] = plus(sides[side], int(case), float(rng.random() < rates[case]))
         said.append(posterior(sides[0], sides[1]).these.below(-0.02))
         true.append((head - base).mean() < -0.02)
     said_, true_ = np.array(said), np.array(true)

@@ -112,7 +112,7 @@ def test_bca_of_a_figure_beyond_every_resample_says_that_it_has_none():
     assert bootstrap(lambda w: (w > 0) @ worth, range(20), resamples=200, method="percentile").interval
 
 
-@pytest.mark.parametrize("at_once", [None, 1, 4, 25, 99])
+@pytest.mark.parametrize("at_once", [1, 4, 25, 99])
 def test_each_group_is_left_out_once_however_many_are_at_a_time(at_once):
     def sums_and_sizes(counts):
         return np.stack([SUMS @ counts, SIZES @ counts])

@@ -5,17 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.trust.intervals import difference_interval
+from trivium.trust.intervals import mean_interval
 from trivium.trust.paired import non_inferiority, paired_means
 
 DOCUMENTS = np.repeat(np.arange(20), 8)
 TAIL = 0.025
 
 
+def _interval(differences, codes):
+    return mean_interval(differences, codes, low=-1.0, high=1.0)
+
+
 def lost(places, by=1.0):
     differences = np.zeros(DOCUMENTS.size)
     differences[list(places)] = -by
-    return difference_interval(differences, DOCUMENTS)
+    return _interval(differences, DOCUMENTS)
 
 
 def answer(differences, codes):
@@ -38,7 +42,7 @@ def test_losing_a_part_of_a_case_neither(by):
 @given(st.sets(st.integers(0, 159), max_size=70), st.sampled_from([0.05, 1.0]))
 def test_gains_mirror_losses(places, by):
     loss = lost(places, by)
-    gain = difference_interval(np.isin(np.arange(160), list(places)) * by, DOCUMENTS)
+    gain = _interval(np.isin(np.arange(160), list(places)) * by, DOCUMENTS)
     assert (gain.low, gain.high) == pytest.approx((-loss.high, -loss.low))
 
 
@@ -63,7 +67,7 @@ def bunched(rng, rounds, groups, size, loss, correlation):
 def test_a_true_loss_in_bunches_seldom_passes(groups, size, loss):
     rounds = 400
     differences, codes = bunched(np.random.default_rng(1), rounds, groups, size, loss, 0.5)
-    found = [difference_interval(each, codes) for each in differences]
+    found = [_interval(each, codes) for each in differences]
     assert np.mean([each.low > -0.02 for each in found]) <= 0.025
     assert np.mean([each.low <= -loss <= each.high for each in found]) > 0.93
 
@@ -72,7 +76,7 @@ def test_a_true_loss_in_bunches_seldom_passes(groups, size, loss):
 def test_intervals_of_rare_losses_hold_the_truth(loss, correlation):
     rounds = 1_000
     differences, codes = bunched(np.random.default_rng(2), rounds, 50, 4, loss, correlation)
-    found = [difference_interval(each, codes) for each in differences]
+    found = [_interval(each, codes) for each in differences]
     assert np.mean([each.low <= -loss <= each.high for each in found]) > 0.93
 
 

@@ -3,7 +3,6 @@
 Definition: docs/definitions/agreement.md#people-agreement.
 """
 
-from collections import defaultdict
 from collections.abc import Container
 from itertools import combinations
 
@@ -11,6 +10,7 @@ import msgspec
 import numpy as np
 
 from trivium.labels.queue import LabelQueues
+from trivium.labels.tasks import by_place
 from trivium.store.labels import StoredLabel, queue_transaction
 from trivium.trust.rater_agreement import Agreement, agreement, krippendorff_alpha
 
@@ -86,11 +86,11 @@ def agreement_of(queues: LabelQueues, id: str, *, step: float = 0.25) -> PeopleA
     with queue_transaction(queues.store, id) as stored:
         labels, waiting, draws = stored.labels(), stored.missing(), stored.draws()
     answers = _answers(labels)
-    by_place = {
+    values_at = {
         place: {label.by: label.value for label in given if label.value is not None}
         for place, given in answers.items()
     }
-    shared = {place: values for place, values in by_place.items() if len(values) > 1}
+    shared = {place: values for place, values in values_at.items() if len(values) > 1}
     people = sorted({name for values in shared.values() for name in values})
     undecided = sum(each.decided is None for each in _apart(labels, waiting))
     if not shared:
@@ -178,8 +178,4 @@ def _apart(labels: list[StoredLabel], waiting: Container[int]) -> list[Disagreem
 
 def _answers(labels: list[StoredLabel]) -> dict[int, list[StoredLabel]]:
     """People's answers to each item, without skips and adjudications."""
-    by_place: defaultdict[int, list[StoredLabel]] = defaultdict(list)
-    for label in labels:
-        if label.place is not None and label.answer != "skip" and label.how != "adjudicated":
-            by_place[label.place].append(label)
-    return dict(by_place)
+    return by_place(label for label in labels if label.how != "adjudicated")

@@ -120,16 +120,16 @@ def people_say(labels: Iterable[StoredLabel], sampling: Sampling) -> dict[int, f
 
     Items that were only skipped are left out: they wait for an answer.
     """
-    by_place: defaultdict[int, list[StoredLabel]] = defaultdict(list)
+    return {sampling.draws[place - 1].item: said(given) for place, given in by_place(labels).items()}
+
+
+def by_place(labels: Iterable[StoredLabel]) -> dict[int, list[StoredLabel]]:
+    """The labels of each item of a queue, without those that were only skipped."""
+    found: defaultdict[int, list[StoredLabel]] = defaultdict(list)
     for label in labels:
-        if label.place is not None:
-            by_place[label.place].append(label)
-    found = {}
-    for place, given in by_place.items():
-        answered = [label for label in given if label.answer != "skip"]
-        if answered:
-            found[sampling.draws[place - 1].item] = said(answered)
-    return found
+        if label.place is not None and label.answer != "skip":
+            found[label.place].append(label)
+    return dict(found)
 
 
 def decided_by(labels: Iterable[StoredLabel]) -> dict[int | None, str]:

@@ -61,11 +61,6 @@ class Tally(msgspec.Struct, frozen=True):
             np.array([sum(value * value for value in case) for case in values], np.float64),
         )
 
-    def plus(self, case: int, value: float) -> Self:
-        """The tally with one more attempt at the case at a position."""
-        at = np.arange(self.attempts.size) == case
-        return type(self)(self.attempts + at, self.sums + at * value, self.squares + at * value**2)
-
 
 class NormalMixture(msgspec.Struct, frozen=True):
     """A mixture of normal distributions, those with variance 0 included.

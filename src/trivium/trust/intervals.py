@@ -80,33 +80,6 @@ def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: floa
     return None if clustered is None else clustered.interval(level)
 
 
-def difference_interval(
-    differences: npt.ArrayLike, groups: npt.ArrayLike, *, level: float = 0.95
-) -> Interval | None:
-    """Interval of the mean of paired differences, that of :func:`mean_interval` in [-1, 1].
-
-    Definition: docs/definitions/comparisons.md#difference-interval.
-
-    In ``benchmarks/coverage.py`` m ± t · SE covers a true loss of one case in twenty in 83 % of samples (20
-    documents of 8 cases, intra-group correlation 0.5).
-
-    Args:
-        differences: Shape (n,), in [-1, 1].
-        groups: Whole-number code of the cluster of each, shape (n,).
-        level: Nominal coverage, in (0, 1).
-
-    Returns:
-        The interval, inside [-1, 1]; None without differences or with a single group.
-
-    Raises:
-        ValueError: If the shapes differ, a difference is not finite or out of range, or ``level`` is not in
-            (0, 1).
-    """
-    check_inside_unit(level=level)
-    clustered = ClusteredMean.of(differences, groups, kind="difference")
-    return None if clustered is None else clustered.interval(level)
-
-
 def probability_of_change(clustered: ClusteredMean | None, thresholds: Sequence[float]) -> float | None:
     """Probability that other cases would put a mean between other thresholds.
 

@@ -84,8 +84,12 @@ def paired_means(
 ) -> list[Paired]:
     """Compare several metrics on paired values, all over the same resamples of groups.
 
-    The interval is :func:`trivium.trust.intervals.difference_interval`, and the p-value that of
-    :meth:`ClusteredMean.sign_flip_tail`. The bootstrap gives only ``share_positive``.
+    Definition: docs/definitions/comparisons.md#difference-interval.
+
+    The interval is that of :func:`trivium.trust.intervals.mean_interval` in [-1, 1], and the p-value that of
+    :meth:`ClusteredMean.sign_flip_tail`. The bootstrap gives only ``share_positive``. In
+    ``benchmarks/coverage.py`` m ± t · SE covers a true loss of one case in twenty in 83 % of samples (20
+    documents of 8 cases, intra-group correlation 0.5).
 
     Args:
         left: Values in [0, 1], shape (metrics, n); NaN if missing.

@@ -247,8 +247,8 @@ def leave_one_out(
     compute: Callable[[Counts], Floats],
     groups: int,
     *,
-    at_once: int | None = None,
-    threads: int | None = None,
+    at_once: int,
+    threads: int | None,
 ) -> Floats:
     """The statistics with each group left out once, shape (statistics, groups).
 
@@ -256,16 +256,15 @@ def leave_one_out(
         compute: Maps counts of shape (groups, b) to values of shape (statistics, b); called from several
             threads.
         groups: Number of groups, at least 1.
-        at_once: Most groups left out in a call; default: :func:`chunk_size`.
-        threads: Number of threads; default: one per processor.
+        at_once: Most groups left out in a call.
+        threads: Number of threads; None is one per processor.
     """
-    size = at_once or chunk_size(groups)
 
     def without(first: int) -> Floats:
-        left_out = np.arange(first, min(first + size, groups))
+        left_out = np.arange(first, min(first + at_once, groups))
         counts = np.ones((groups, left_out.size), np.uint8)
         counts[left_out, left_out - first] = 0
         return compute(counts)
 
     with ThreadPoolExecutor(threads or processors()) as pool:
-        return np.concatenate(list(pool.map(without, range(0, groups, size))), axis=1)
+        return np.concatenate(list(pool.map(without, range(0, groups, at_once))), axis=1)

@@ -345,15 +345,12 @@ def make_server(project: Project) -> "MCPServer[Any]":
         tools.overview, tools.show_run, tools.failed_cases, tools.compare, tools.changed_cases, tools.why,
         tools.what_to_label, tools.plan,
     ]  # fmt: skip
-    for tool in reading:
-        server.add_tool(
-            _with_reasons(tool), annotations=ToolAnnotations(read_only_hint=True), structured_output=False
-        )
     writing: list[Callable[..., Any]] = [tools.make_suite]
     if project.allow_run:
         writing += [tools.run, tools.confirm]
-    for tool in writing:
-        kind = ToolAnnotations(read_only_hint=False, destructive_hint=False)
+    for tool in reading + writing:
+        only_reads = tool in reading
+        kind = ToolAnnotations(read_only_hint=only_reads, destructive_hint=None if only_reads else False)
         server.add_tool(_with_reasons(tool), annotations=kind, structured_output=False)
     server.resource("trivium://runs/{run}", mime_type="text/plain")(_with_reasons(tools.whole_run))
     server.resource("trivium://comparisons/{base}/{head}", mime_type="text/plain")(
