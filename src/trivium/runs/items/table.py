@@ -314,9 +314,9 @@ class TableBuilder:
         Raises:
             ItemsError: If any item was invalid; names line, group and item.
         """
-        for group in self._failed.keys() & self._codes.keys():
-            number, file = self._failed[group]
-            self.problem(number, "is said to have failed, and has items", group=group, file=file)
+        for group, (number, file) in self._failed.items():
+            if group in self._codes:
+                self.problem(number, "is said to have failed, and has items", group=group, file=file)
         self._check()
         ids = ordered_ids(self._codes)
         place = {id_: code for code, id_ in enumerate(ids)}
