@@ -154,7 +154,7 @@ engine = option(
     "--engine",
     type=Choice(["local", "ray"]),
     default="local",
-    help="Where they run: on this machine, or on a Ray cluster (that of RAY_ADDRESS).",
+    help="Where it is computed: on this machine, or on a Ray cluster (that of RAY_ADDRESS).",
 )
 by = option(
     "--by",

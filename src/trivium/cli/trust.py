@@ -86,7 +86,7 @@ def trust() -> None:
 )
 @option("--intersection-only", is_flag=True, help="Compare only the groups that both inputs have.")
 @shared.resamples
-@shared.engine
+@options.engine
 @shared.seed
 @option(
     "--rng",
@@ -300,7 +300,7 @@ def certify(items: str | None, **given: Any) -> int:
 )
 @shared.scale
 @shared.resamples
-@shared.engine
+@options.engine
 @shared.seed
 @shared.answer
 @shared.html

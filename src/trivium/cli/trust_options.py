@@ -90,12 +90,6 @@ resamples = option(
     default=10_000,
     help="Bootstrap resamples of the groups.",
 )
-engine = option(
-    "--engine",
-    type=Choice(["local", "ray"]),
-    default="local",
-    help="Where resamples are computed: on this machine, or on a Ray cluster (that of RAY_ADDRESS).",
-)
 seed = option(
     "--seed",
     type=click.IntRange(min=0, max=2**32 - 1),

@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, assert_never
 
 from trivium.reports.document import blocks as b
-from trivium.reports.drawings.interval import NOTEBOOK_WIDTH, range_svg
+from trivium.reports.drawings.interval import range_svg
 from trivium.reports.drawings.svg import element
 from trivium.reports.wording import counted
 from trivium.safe_text import one_line, visible
@@ -253,8 +253,7 @@ class Html:
         return self._element("th", words, role=side, scope="col")
 
     def _range(self, cell: b.Range) -> str:
-        width = "100%" if self._styles is None else NOTEBOOK_WIDTH
-        return range_svg(cell.mean, cell.ends, cell.human, width=width)
+        return range_svg(cell.mean, cell.ends, cell.human, notebook=self._styles is not None)
 
     def _cell(self, cell: b.Cell, column: b.Column[Any], side: str) -> str:
         if isinstance(cell, b.Range):

@@ -15,7 +15,7 @@ def range_svg(
     interval: tuple[float, float] | None,
     human: float | None = None,
     *,
-    width: int | str = "100%",
+    notebook: bool = False,
 ) -> str:
     """The drawing; people's mean is a diamond.
 
@@ -23,22 +23,24 @@ def range_svg(
         mean: In [0, 1], as all that is drawn; what is outside is drawn at the edge.
         interval: Its ends.
         human: People's mean.
-        width: In pixels, or the share of what is around it.
+        notebook: Whether it has colours and a width of its own; those of a page are in its style sheet.
     """
-    body = [_line("track", (0.0, 1.0), "line", 2)]
+
+    def line(kind: str, ends: tuple[float, float], colour: str, width: int) -> str:
+        look: dict[str, str | int] = {"stroke": COLOURS[colour], "stroke_width": width} if notebook else {}
+        return element("line", x1=_at(ends[0]), x2=_at(ends[1]), y1=MIDDLE, y2=MIDDLE, class_=kind, **look)
+
+    body = [line("track", (0.0, 1.0), "line", 2)]
     if interval is not None:
-        body.append(_line("interval", interval, "accent", 4))
+        body.append(line("interval", interval, "accent", 4))
     if human is not None:
-        diamond = element("path", d="M0,-6 L5,0 L0,6 L-5,0 Z", class_="human", fill=COLOURS["second"])
+        diamond = element("path", d="M0,-6 L5,0 L0,6 L-5,0 Z", class_="human")
         body.append(element("svg", diamond, x=_at(human), y=MIDDLE, overflow="visible"))
     if mean is not None:
-        body.append(element("circle", cx=_at(mean), cy=MIDDLE, r=4.5, class_="mean", fill=COLOURS["ink"]))
+        fill = COLOURS["ink"] if notebook else None
+        body.append(element("circle", cx=_at(mean), cy=MIDDLE, r=4.5, class_="mean", fill=fill))
+    width = NOTEBOOK_WIDTH if notebook else "100%"
     return element("svg", *body, class_="range", width=width, height=HEIGHT, aria_hidden="true")
-
-
-def _line(kind: str, ends: tuple[float, float], colour: str, width: int) -> str:
-    across = {"x1": _at(ends[0]), "x2": _at(ends[1]), "class_": kind, "stroke": COLOURS[colour]}
-    return element("line", **across, y1=MIDDLE, y2=MIDDLE, stroke_width=width)
 
 
 def _at(value: float) -> str:
