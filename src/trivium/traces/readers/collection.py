@@ -31,6 +31,7 @@ from trivium.traces.readers.json_input import (
     parse_documents,
 )
 from trivium.traces.trace import Trace
+from trivium.values import resolved
 
 EXTENSIONS = frozenset(
     {".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".otlp", ".db", ".sqlite", ".sqlite3"}
@@ -48,6 +49,7 @@ MOST_NAMED = 1_000
 """Most problems, and most files without traces, that are kept; further ones are only counted."""
 
 
+@resolved
 class LocatedTrace(NamedTuple):
     """A trace, the file (or folder) that holds it, and the format of that."""
 
