@@ -196,7 +196,7 @@ def test_a_port_that_is_taken_is_said(tmp_path, capfd):
 def test_without_the_extra_it_says_what_to_install(monkeypatch, capfd):
     find = importlib.util.find_spec
     found = lambda name: None if name == "litestar" else find(name)  # noqa: E731
-    monkeypatch.setattr("trivium.cli.monitoring.serve.find_spec", found)
+    monkeypatch.setattr("trivium.cli.doctor.find_spec", found)
     code, err = exit_of(capfd=capfd)
     assert code == 2
     assert 'pip install "trivium[serve]"' in err
