@@ -36,9 +36,10 @@ from benchmarks.decision_worlds import (
     steady,
 )
 from benchmarks.sizes import sized
+from trivium.runs.comparing.decision import Options
 from trivium.runs.comparing.earlier_runs import CaseCounts, SideCounts
 from trivium.runs.comparing.moved_cases import BROKE, case_states
-from trivium.runs.confirming.rounds import DOUBT, Question, Rounds
+from trivium.runs.confirming.rounds import DOUBT, Rounds
 from trivium.suites.settings import About, DecideSettings
 from trivium.trust.case_model import Tally, case_posterior, error_on_these_cases
 from trivium.trust.decision import loss_beyond, loss_of_differences
@@ -83,13 +84,11 @@ def asked_again(
     """Sums and numbers of attempts once no more are asked, shape (2, n) each; see :func:`confirmed`."""
     n = outcomes.shape[1]
     sums, attempts, none = outcomes.copy(), np.ones_like(outcomes), np.zeros(n, np.int64)
-    sides = [
-        SideCounts(attempts=none + 1, passes=each.astype(np.int64), sums=each, squares=each, earlier=none)
-        for each in outcomes
-    ]
+    sides = [SideCounts(attempts=none + 1, sums=each, squares=each, earlier=none) for each in outcomes]
     counts = CaseCounts(cases=[str(i) for i in range(n)], groups=np.arange(n), base=sides[0], head=sides[1])
-    question = Question(margin, 0.95, DecideSettings(policy="balanced", about=about))
-    rounds = Rounds(counts, question, asked=(True, True), calls=calls)
+    decide = DecideSettings(policy="balanced", about=about)
+    options = Options(margin=margin, level=0.95, resamples=1, seed=1, decide=decide)
+    rounds = Rounds(counts, options, asked=(True, True), calls=calls)
     while batch := rounds.next():
         made = np.zeros_like(sums)
         made[tuple(np.array(batch).T)] = 1

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from trivium.runs.comparing.decision import Options
 from trivium.runs.comparing.earlier_runs import CaseCounts, SideCounts
-from trivium.runs.confirming.rounds import SMALLEST_BATCH, Question, Rounds
+from trivium.runs.confirming.rounds import SMALLEST_BATCH, Rounds
 from trivium.suites.settings import Costs, DecideSettings
 from trivium.trust.case_model import Tally, case_posterior
 
@@ -13,7 +14,6 @@ def side(passes, attempts=1):
     passes = np.asarray(passes, np.int64)
     return SideCounts(
         attempts=np.full(passes.size, attempts),
-        passes=passes,
         sums=passes.astype(float),
         squares=passes.astype(float),
         earlier=np.zeros(passes.size, np.int64),
@@ -27,8 +27,9 @@ def counts(base, head, attempts=1):
     )
 
 
-def question(policy="balanced", about="these", **costs):
-    return Question(0.02, 0.95, DecideSettings(policy=policy, about=about, costs=Costs(**costs)))
+def options(policy="balanced", about="these", **costs):
+    decide = DecideSettings(policy=policy, about=about, costs=Costs(**costs))
+    return Options(margin=0.02, level=0.95, resamples=1, seed=1, decide=decide)
 
 
 MOVED = counts([1] * 60, [0] * 3 + [1] * 57)
@@ -48,7 +49,7 @@ def asked(rounds, *, broken=(), cases=60):
 
 
 def test_a_batch_has_second_attempts_where_a_case_may_have_broken_then_those_that_tell_most():
-    first = Rounds(MOVED, question(), asked=(True, True), calls=100).next()
+    first = Rounds(MOVED, options(), asked=(True, True), calls=100).next()
     unclear = [(number, place) for number in (0, 1) for place in range(3)]
     tallies = [Tally(each.attempts, each.sums, each.squares) for each in (MOVED.base, MOVED.head)]
     gains = case_posterior(*tallies, MOVED.groups).gains
@@ -61,7 +62,7 @@ def test_a_batch_has_second_attempts_where_a_case_may_have_broken_then_those_tha
 
 @pytest.mark.parametrize("calls", [1, 3, 4, 11, 37])
 def test_no_more_calls_are_made_than_may_be_and_a_small_number_is_used(calls):
-    rounds = Rounds(MOVED, question("proof", about="like-these"), asked=(True, True), calls=calls)
+    rounds = Rounds(MOVED, options("proof", about="like-these"), asked=(True, True), calls=calls)
     batches = asked(rounds)
 
     assert sum(map(len, batches)) == calls
@@ -69,7 +70,7 @@ def test_no_more_calls_are_made_than_may_be_and_a_small_number_is_used(calls):
 
 
 def test_a_side_that_cannot_be_asked_is_not_and_takes_no_place_in_a_batch():
-    rounds = Rounds(MOVED, question("proof", about="like-these"), asked=(False, True), calls=32)
+    rounds = Rounds(MOVED, options("proof", about="like-these"), asked=(False, True), calls=32)
     batches = asked(rounds)
 
     assert {number for batch in batches for number, _ in batch} == {1}
@@ -77,7 +78,7 @@ def test_a_side_that_cannot_be_asked_is_not_and_takes_no_place_in_a_batch():
 
 
 def test_broken_cases_are_decided_with_few_calls():
-    rounds = Rounds(MOVED, question(), asked=(True, True), calls=1000)
+    rounds = Rounds(MOVED, options(), asked=(True, True), calls=1000)
     batches = asked(rounds, broken=(0, 1, 2))
 
     assert rounds.end == "decided"
@@ -87,7 +88,7 @@ def test_broken_cases_are_decided_with_few_calls():
 def test_a_proof_takes_more_than_being_nearly_sure():
     made = {}
     for policy in ("balanced", "proof", "strict"):
-        rounds = Rounds(MOVED, question(policy), asked=(True, True), calls=2000)
+        rounds = Rounds(MOVED, options(policy), asked=(True, True), calls=2000)
         made[policy] = sum(map(len, asked(rounds)))
         assert rounds.end == "decided"
 
@@ -95,14 +96,14 @@ def test_a_proof_takes_more_than_being_nearly_sure():
 
 
 def test_what_was_decided_before_asks_nothing():
-    rounds = Rounds(counts([6] * 60, [0] * 60, attempts=6), question(), asked=(True, True), calls=100)
+    rounds = Rounds(counts([6] * 60, [0] * 60, attempts=6), options(), asked=(True, True), calls=100)
 
     assert rounds.next() == []
     assert rounds.end == "decided"
 
 
 def test_a_case_whose_attempt_gave_no_value_is_not_asked_again_on_that_side():
-    rounds = Rounds(MOVED, question(), asked=(False, True), calls=200)
+    rounds = Rounds(MOVED, options(), asked=(False, True), calls=200)
     seen = []
     while batch := rounds.next():
         seen += batch
@@ -114,7 +115,7 @@ def test_a_case_whose_attempt_gave_no_value_is_not_asked_again_on_that_side():
 
 def test_calls_that_cost_more_than_they_save_are_not_made():
     def made(**costs):
-        rounds = Rounds(MOVED, question(**costs), asked=(True, True), calls=300)
+        rounds = Rounds(MOVED, options(**costs), asked=(True, True), calls=300)
         return sum(map(len, asked(rounds))), rounds.end
 
     dear, cheap, free = made(call=0.5), made(call=1e-4), made()
@@ -128,13 +129,13 @@ def test_cases_without_an_attempt_on_a_side_are_never_asked():
     one_sided = counts([1] * 12, [0, 1] * 6)
     one_sided.head.attempts[:6] = 0
     one_sided.head.sums[:6] = one_sided.head.squares[:6] = 0
-    batches = asked(Rounds(one_sided, question("proof"), asked=(True, True), calls=50), cases=12)
+    batches = asked(Rounds(one_sided, options("proof"), asked=(True, True), calls=50), cases=12)
 
     assert {place for batch in batches for _, place in batch} == set(range(6, 12))
 
 
 def test_a_small_suite_has_batches_of_several_attempts():
     small = counts([1] * 6, [0, 1, 1, 1, 1, 1])
-    (first, *_) = asked(Rounds(small, question(), asked=(True, True), calls=50), cases=6)
+    (first, *_) = asked(Rounds(small, options(), asked=(True, True), calls=50), cases=6)
 
     assert len(first) == SMALLEST_BATCH

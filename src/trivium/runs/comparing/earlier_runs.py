@@ -190,27 +190,22 @@ def _small_enough(head: Run) -> Iterator[Run]:
         yield run
 
 
-class SideCounts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class SideCounts(Tally, frozen=True, kw_only=True, eq=False):
     """The values of a metric in all attempts of one version, by case; arrays of shape (n,).
 
     Attributes:
         attempts: Number of attempts with a value: those of the run and those of earlier runs.
-        passes: Number of passes, if the values are verdicts; else the rounded sum of the values.
         sums: Sum of the values.
         squares: Sum of the squares of the values.
         earlier: How many of the attempts are of earlier runs of the same version.
     """
 
-    attempts: Ints
-    passes: Ints
-    sums: Floats
-    squares: Floats
     earlier: Ints
 
     @property
-    def tally(self) -> Tally:
-        """Number and sums of the values, as the model of cases takes them."""
-        return Tally(self.attempts, self.sums, self.squares)
+    def passes(self) -> Ints:
+        """Number of passes, if the values are verdicts; else the rounded sum of the values."""
+        return np.rint(self.sums).astype(np.int64)
 
 
 class CaseCounts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -263,8 +258,8 @@ class CaseTotals:
             counted = self._name == "pass_rate" and run.record.settings.failed_attempts != "skip"
             before += self._of_verdicts(run) if counted else self.of_scores(ScoredRun.of(run, self._methods))
         sums, squares = (own + before)[1:]
-        counts = np.rint([own[0] + before[0], sums, before[0]]).astype(np.int64)
-        return SideCounts(attempts=counts[0], passes=counts[1], earlier=counts[2], sums=sums, squares=squares)
+        attempts, of_earlier = np.rint([own[0] + before[0], before[0]]).astype(np.int64)
+        return SideCounts(attempts=attempts, earlier=of_earlier, sums=sums, squares=squares)
 
     def of_scores(self, scored: ScoredRun) -> Floats:
         """Return number, sum and sum of squares of the values of each case, shape (3, n)."""

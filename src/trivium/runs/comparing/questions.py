@@ -18,6 +18,7 @@ from trivium.suites.settings import About
 from trivium.trust.case_model import NormalMixture, Tally, case_posterior, error_on_these_cases
 from trivium.trust.decision import DifferencePrior, loss_beyond
 from trivium.trust.distributions import Answer, normal_critical_value
+from trivium.values import record_of
 
 
 class Questions(NamedTuple):
@@ -55,7 +56,7 @@ def questions(
     Returns:
         None if no case has attempts on both sides, or values lie outside [0, 1].
     """
-    base, head = counts.base.tally, counts.head.tally
+    base, head = counts.base, counts.head
     both = (base.attempts > 0) & (head.attempts > 0)
     if delta.delta is None or not both.any() or not _within_the_range(base, head):
         return None
@@ -71,15 +72,7 @@ def questions(
         these = _Known.by_spread(base, head, options.level, options.prior_for(metric))
     found["these"] = these.answers(delta, shifts, options.margin)
     told = tuple(
-        Question(
-            about=about,
-            delta=one.delta,
-            ci95=one.ci95,
-            probability=one.probability,
-            probabilities=one.probabilities,
-            verdict=word_of(metric, one, options.level),
-            method=one.method,
-        )
+        record_of(Question, one, about=about, verdict=word_of(metric, one, options.level))
         for about, one in ((each, found[each]) for each in get_args(About))
     )
     return Questions(told, found[options.decide.about])

@@ -14,7 +14,7 @@ from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.decision import Options
 from trivium.runs.comparing.earlier_runs import confirming_runs
 from trivium.runs.confirming.agents import SideAgent, agent_of, base_agent_if_known
-from trivium.runs.confirming.rounds import Question, Rounds, Tallies
+from trivium.runs.confirming.rounds import Rounds, Tallies, answered
 from trivium.runs.confirming.sides import Evaluated, Side
 from trivium.runs.pipeline import Progress
 from trivium.runs.run import Run
@@ -66,7 +66,7 @@ class Confirmation:
             raise ComparisonError(f"{runs[0].id} and {runs[1].id}", what)
         self._store, self._runs, self._comparison = store, runs, comparison
         self._tallies = Tallies(*runs, comparison.decided_by[0])
-        self._question = Question(options.margin, options.level, options.decide)
+        self._options = options
 
     async def ask(self, agents: Agents, *, calls: int, progress: Progress) -> bool:
         """Ask until it is decided, or the calls are used up.
@@ -123,7 +123,7 @@ class Confirmation:
     def _settled(self) -> bool:
         """Whether there is nothing to ask; where it is not decided, that is logged."""
         comparison = self._comparison
-        if comparison.unchanged or (comparison.confirmed is None and self._question.answered(comparison)):
+        if comparison.unchanged or (comparison.confirmed is None and answered(comparison, self._options)):
             return True
         rounds = self._rounds(asked=(True, True), calls=1, used=0)
         settled = not rounds.next()
@@ -134,7 +134,7 @@ class Confirmation:
     def _rounds(self, *, asked: Sequence[bool], calls: int, used: int) -> Rounds:
         # Only with further attempts does the comparison rest on the model that decides when to stop.
         first = self._comparison.confirmed is None and not used
-        return Rounds(self._tallies.counts, self._question, asked=asked, calls=calls, first=first)
+        return Rounds(self._tallies.counts, self._options, asked=asked, calls=calls, first=first)
 
     def _agents(self, given: Agents) -> dict[int, SideAgent]:
         """The agents by side; without base's if none is known to be of its version."""

@@ -6,7 +6,6 @@ Definition: docs/definitions/decisions.md#confirm.
 from collections.abc import Sequence
 from math import sqrt
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +13,12 @@ import numpy.typing as npt
 from trivium.runs.aggregation import AnyEvaluation
 from trivium.runs.comparing.compare import clusters_of
 from trivium.runs.comparing.comparison import Comparison
+from trivium.runs.comparing.decision import Options
 from trivium.runs.comparing.earlier_runs import CaseCounts, CaseTotals, earlier_runs
 from trivium.runs.comparing.pairing import Methods, Pairing, ScoredRun
 from trivium.runs.run import Run
 from trivium.store.records import End
-from trivium.suites.settings import DecideSettings, Settings
+from trivium.suites.settings import Settings
 from trivium.trust.arrays import Floats
 from trivium.trust.case_model import CasePosterior, NormalMixture, Tally, case_posterior, expected_saving
 
@@ -36,49 +36,39 @@ Chosen = tuple[int, int]
 """Side, 0 for base and 1 for head, and place of a case."""
 
 
-class Question(NamedTuple):
-    """What is to be decided.
+def decided(difference: NormalMixture, options: Options) -> bool:
+    """Whether no further attempt is wanted: nearly sure under ``balanced``, else proven."""
+    loss = difference.below(-options.margin)
+    if options.decide.policy == "balanced":
+        return not DOUBT <= loss <= 1 - DOUBT
+    error = (1 - options.level) / 2
+    return loss <= error or difference.below(0) >= 1 - error
 
-    Attributes:
-        margin: The loss that does not matter, in [0, 1].
-        level: Confidence level of a proof, in (0, 1).
-        decide: The policy, which question it is about, and what wrong decisions and calls cost.
+
+def answered(comparison: Comparison, options: Options) -> bool:
+    """Whether a comparison without further attempts is decided as surely."""
+    if options.decide.policy != "balanced":
+        return comparison.proof != "inconclusive"
+    known = comparison.metrics[comparison.decided_by[0]].probabilities
+    return bool(known) and (max(known) < DOUBT or min(known) > 1 - DOUBT)
+
+
+def _saving(difference: NormalMixture, explained: float, options: Options) -> float:
+    """What more attempts save on average, in the cost of a wrong decision; their chance of a proof.
+
+    Args:
+        difference: The distribution of the difference.
+        explained: Share of its variance that the attempts take away, in [0, 1].
+        options: Options of the comparison.
     """
-
-    margin: float
-    level: float
-    decide: DecideSettings
-
-    def decided(self, difference: NormalMixture) -> bool:
-        """Whether no further attempt is wanted: nearly sure under ``balanced``, else proven."""
-        loss = difference.below(-self.margin)
-        if self.decide.policy == "balanced":
-            return not DOUBT <= loss <= 1 - DOUBT
-        error = (1 - self.level) / 2
-        return loss <= error or difference.below(0) >= 1 - error
-
-    def answered(self, comparison: Comparison) -> bool:
-        """Whether a comparison without further attempts is decided as surely."""
-        if self.decide.policy != "balanced":
-            return comparison.proof != "inconclusive"
-        known = comparison.metrics[comparison.decided_by[0]].probabilities
-        return bool(known) and (max(known) < DOUBT or min(known) > 1 - DOUBT)
-
-    def saving(self, difference: NormalMixture, explained: float) -> float:
-        """What more attempts save on average, in the cost of a wrong decision; their chance of a proof.
-
-        Args:
-            difference: The distribution of the difference.
-            explained: Share of its variance that the attempts take away, in [0, 1].
-        """
-        costs, mean = self.decide.costs, difference.mean
-        if self.decide.policy == "balanced":
-            loss = difference.below(-self.margin)
-            return expected_saving(loss, explained, ship=costs.ship, block=costs.block)
-        spread = sqrt(difference.variance)
-        moves, reach = NormalDist(mean, spread * sqrt(explained)), spread * sqrt(1 - explained)
-        sure = NormalDist().inv_cdf((1 + self.level) / 2) * reach
-        return 1 - moves.cdf(sure - self.margin) + moves.cdf(-sure)
+    costs, mean = options.decide.costs, difference.mean
+    if options.decide.policy == "balanced":
+        loss = difference.below(-options.margin)
+        return expected_saving(loss, explained, ship=costs.ship, block=costs.block)
+    spread = sqrt(difference.variance)
+    moves, reach = NormalDist(mean, spread * sqrt(explained)), spread * sqrt(1 - explained)
+    sure = NormalDist().inv_cdf((1 + options.level) / 2) * reach
+    return 1 - moves.cdf(sure - options.margin) + moves.cdf(-sure)
 
 
 class Rounds:
@@ -86,7 +76,7 @@ class Rounds:
 
     Args:
         counts: All attempts made before, by case.
-        question: What is to be decided.
+        options: Options of the comparison that is to be decided.
         asked: Whether base and head can be asked again.
         calls: Maximum number of attempts to make.
         first: Whether a first batch is made even if all attempts made before decide.
@@ -99,14 +89,14 @@ class Rounds:
     def __init__(
         self,
         counts: CaseCounts,
-        question: Question,
+        options: Options,
         *,
         asked: Sequence[bool],
         calls: int,
         first: bool = False,
     ) -> None:
-        self._tallies = [counts.base.tally, counts.head.tally]
-        self._groups, self._question = counts.groups, question
+        self._tallies: list[Tally] = [counts.base, counts.head]
+        self._groups, self._options = counts.groups, options
         known = (counts.base.attempts > 0) & (counts.head.attempts > 0)
         self._open = np.outer(asked, known)
         self.calls, self._first = calls, first
@@ -133,20 +123,20 @@ class Rounds:
     def next(self) -> list[Chosen]:
         """The next batch, without the same case twice on a side; empty if there is none, see ``end``."""
         posterior = case_posterior(self._tallies[0], self._tallies[1], self._groups)
-        about_these = self._question.decide.about == "these"
+        about_these = self._options.decide.about == "these"
         difference = posterior.these if about_these else posterior.like_these
         gains = np.where(self._open, posterior.gains, 0.0).ravel()
         size = min(self.calls, max(SMALLEST_BATCH, self._groups.size // LARGEST_SHARE))
         best = np.lexsort((-gains, ~(self._unclear & self._open).ravel()))[:size]
         best = best[gains[best] > 0]
-        decided = self._question.decided(difference)
-        if decided and not self._first:
+        sure = decided(difference, self._options)
+        if sure and not self._first:
             self.end = "decided"
         elif not self.calls:
             self.end = "calls"
         elif not best.size:
             self.end = "nothing"
-        elif not decided and not about_these and self._needs_cases(posterior):
+        elif not sure and not about_these and self._needs_cases(posterior):
             self.end = "cases"
         elif self._costs_more(difference, float(gains[best].sum()), best.size):
             self.end = "costs"
@@ -165,16 +155,18 @@ class Rounds:
     def _needs_cases(self, posterior: CasePosterior) -> bool:
         """Whether even knowing these cases for certain would hardly help to decide about others."""
         known = min(1.0, posterior.these.variance / posterior.like_these.variance)
-        costs, balanced = self._question.decide.costs, self._question.decide.policy == "balanced"
-        least = LEAST_SAVING * (min(costs.ship, costs.block) if balanced else 1)
-        return self._question.saving(posterior.like_these, known) < least
+        decide = self._options.decide
+        least = LEAST_SAVING * (
+            min(decide.costs.ship, decide.costs.block) if decide.policy == "balanced" else 1
+        )
+        return _saving(posterior.like_these, known, self._options) < least
 
     def _costs_more(self, difference: NormalMixture, gain: float, calls: int) -> bool:
         """Whether so many calls cost more than the wrong decisions that they are expected to prevent."""
-        decide = self._question.decide
+        decide = self._options.decide
         if not decide.costs.call or decide.policy != "balanced":
             return False
-        saving = self._question.saving(difference, min(1.0, gain / difference.variance))
+        saving = _saving(difference, min(1.0, gain / difference.variance), self._options)
         return calls * decide.costs.call > saving
 
 
