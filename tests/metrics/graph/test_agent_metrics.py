@@ -153,6 +153,12 @@ def test_a_run_that_follows_the_workflow_has_1_though_each_agent_answers():
     assert found.detail["extra_pairs"] == []
 
 
+def test_extra_pairs_are_listed_in_the_order_of_their_first_hand_off():
+    trace = talk("a>b:status_update", "c>d", "a>b", "c>d")
+    found = score("coordination_quality", trace=trace, expect=Expect(workflow=("a",)))
+    assert found.detail["extra_pairs"] == [("c", "d"), ("a", "b")]
+
+
 def test_coordination_says_when_it_estimates():
     found = score("coordination_quality", trace=talk(*(f"{index}>{index + 1}" for index in range(5_000))))
     assert (found.detail["estimated"], found.detail["sources"]) == (True, 100)

@@ -79,6 +79,8 @@ def test_texts_beyond_the_limit_are_cut_and_the_score_says_so(tiny_folder: Path,
         assert score.detail["truncated"] is True
         assert score.detail["precision"] == pytest.approx([expected[0]], abs=1e-5)
         assert score.detail["recall"] == pytest.approx([expected[1]], abs=1e-5)
+        nothing = tv.score("semantic", output=long, references=["\u200b"], encoder=str(folder))
+        assert (nothing.value, nothing.detail["truncated"]) == (0.0, True)
 
 
 def test_a_long_text_of_few_tokens_is_read_to_its_end(tiny_folder: Path):

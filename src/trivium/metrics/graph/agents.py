@@ -111,8 +111,9 @@ class CoordinationQuality(MessageMetric):
         share = self.share_of_coordination(message_types(trace))
         detail: dict[str, object] = {"communication_overhead": share}
         if case.expect.workflow is not None:
-            handed_on = [pair for pair, edge in found.edges.items() if not HANDING_ON.isdisjoint(edge.types)]
-            efficiency = _follows(handed_on, case.expect.workflow, detail)
+            handed_on = [each for each in trace.agent_messages if each.type in HANDING_ON]
+            pairs = tuple(dict.fromkeys((each.sender, each.receiver) for each in handed_on))
+            efficiency = _follows(pairs, case.expect.workflow, detail)
             method = "workflow"
         else:
             efficiency = found.measures.global_efficiency

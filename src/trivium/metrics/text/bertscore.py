@@ -42,8 +42,9 @@ def normalised(vectors: Vectors) -> Vectors:
 
 def match(output: "Embedded", reference: "Embedded") -> Match:
     """Match each token with the nearest token of the other text by cosine similarity."""
+    truncated = output.truncated or reference.truncated
     if not (len(output.vectors) and len(reference.vectors)):
-        return APART
+        return APART._replace(truncated=truncated)
     near = output.vectors @ reference.vectors.T
     # Negative similarities count as 0, as in torchmetrics, whose special tokens are masked to zero vectors
     # that any token can match.
@@ -51,7 +52,6 @@ def match(output: "Embedded", reference: "Embedded") -> Match:
     recall = float(np.maximum(near.max(axis=0), 0).mean(dtype=np.float64))
     both = precision + recall
     f1 = 2 * precision * recall / both if both else 0.0
-    truncated = output.truncated or reference.truncated
     return Match(min(1.0, precision), min(1.0, recall), min(1.0, f1), truncated)
 
 
