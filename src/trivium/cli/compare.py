@@ -315,8 +315,8 @@ def _ask_again(base: "Run", head: "Run", given: Mapping[str, Any]) -> None:
 
 def _beforehand(base: "Run", head: "Run", calls: int) -> str:
     from trivium.reports.comparison import cost_of
-    from trivium.reports.wording import counted
     from trivium.runs.comparing.earlier_runs import calls_of
+    from trivium.values import counted
 
     text = f"asking again: at most {counted(calls, 'call')}"
     made = calls_of([base.record, head.record])

@@ -81,9 +81,9 @@ def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: Pat
 
 def send_traces(traces: Iterable[Any], url: str) -> None:
     """Send traces to an OTLP endpoint and print the number of spans."""
-    from trivium.reports.wording import counted
     from trivium.store.export.otlp import send
     from trivium.traces.writers.otlp import resource_spans
+    from trivium.values import counted
 
     sent = send(resource_spans(traces), url)
     click.echo(f"sent {counted(sent, 'span')} to {mask(url)}", err=True)

@@ -20,7 +20,6 @@ from trivium.integrations.deepeval import Measurement, foreign_metric, share
 from trivium.metrics.metric import Metric, MetricInput, Skip
 from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
-from trivium.reports.wording import counted
 from trivium.runs.run import Run
 from trivium.store.export.otlp import traces_of_run
 from trivium.suites.columns import texts_of
@@ -29,7 +28,7 @@ from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.readers import read_trace
 from trivium.traces.trace import Span, Trace
 from trivium.traces.writers.otlp import Clock, TraceToExport, clock_of
-from trivium.values import JsonObject
+from trivium.values import JsonObject, counted
 
 __all__ = ["Pushed", "opik_metric", "push", "trivium_metric"]
 

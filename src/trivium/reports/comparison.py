@@ -28,7 +28,6 @@ from trivium.reports.graph_diff import graph_changes
 from trivium.reports.moved_cases.shown import all_cases, first_cases
 from trivium.reports.wording import (
     NOTHING,
-    counted,
     dollars,
     intervals_label,
     number,
@@ -46,6 +45,7 @@ from trivium.store.records import End
 from trivium.trust.decision import DifferencePrior
 from trivium.trust.sample_size import MOST_NEEDED
 from trivium.trust.sequential_mean import METHOD
+from trivium.values import counted
 
 METRICS_NAMED = 4
 """Metrics that got better or worse and are named in the answer."""

@@ -22,6 +22,7 @@ from trivium.reports.view import anchor
 from trivium.reports.wording import attempt_name, number
 from trivium.runs.disagreements import Disagreement, Disagreements, Opinion, Tally
 from trivium.safe_text import one_line
+from trivium.values import counted
 
 SHOWN: dict[Surface, int] = {"terminal": 20, "comment": 50, "notebook": 20}
 """Disagreements that are listed; a page has all."""
@@ -59,7 +60,7 @@ def headline(disagreements: Disagreements) -> str:
     """Number of disagreements, and how many of them are shown."""
     total = len(disagreements.found) + disagreements.left_out
     shown = f", the {len(disagreements.found):,} largest are shown" if disagreements.left_out else ""
-    return f"{wording.counted(total, 'disagreement')}{shown}" if total else "no disagreement"
+    return f"{counted(total, 'disagreement')}{shown}" if total else "no disagreement"
 
 
 def sources(disagreements: Disagreements) -> str:

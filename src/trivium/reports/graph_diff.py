@@ -12,18 +12,10 @@ from trivium.reports.document.blocks import (
     Toned,
     table,
 )
-from trivium.reports.wording import (
-    NOTHING,
-    counted,
-    number,
-    probability,
-    seconds,
-    share,
-    signed,
-    signed_interval,
-)
+from trivium.reports.wording import NOTHING, number, probability, seconds, share, signed, signed_interval
 from trivium.runs.comparing.graph_diff import EdgeChange, GraphComparison, PaceChange
 from trivium.safe_text import one_line
+from trivium.values import counted
 
 GRAPH_ROWS: dict[Surface, int] = {"terminal": 15, "comment": 15, "notebook": 15, "page": 60}
 """Rows in each table of edges and times; the others are counted."""

@@ -20,6 +20,7 @@ from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
 from trivium.safe_text import as_json, one_line, visible
 from trivium.suites.case import Case
+from trivium.values import counted
 
 if TYPE_CHECKING:
     from trivium.runs.comparing.comparison import Comparison
@@ -163,7 +164,7 @@ def _expected(case: Case) -> str:
     texts = case.references if case.expect.output_text is None else (case.expect.output_text,)
     shown = [_xml(_text(text)) for text in texts[:EXPECTED_SHOWN]]
     more = len(texts) - len(shown)
-    shown += [f"… and {wording.counted(more, 'more reference')}"] if more else []
+    shown += [f"… and {counted(more, 'more reference')}"] if more else []
     return "".join(f"expected: {each}&#10;&#10;" for each in shown)
 
 
@@ -187,7 +188,7 @@ def _without_reason(view: EvaluationView) -> str:
 
 def _missing(summary: Summary) -> Iterator[_Test]:
     if summary.missing:
-        expected = wording.counted(summary.total_tests, "expected attempt")
+        expected = counted(summary.total_tests, "expected attempt")
         words = f"{summary.missing:,} of {expected} are missing"
         yield _Test(summary.suite, "missing attempts", "error", words)
 

@@ -31,11 +31,12 @@ from trivium.reports.document.blocks import (
     table,
 )
 from trivium.reports.drawings.over_time import over_time_svg
-from trivium.reports.wording import counted, dollars, moment, number, seconds, share
+from trivium.reports.wording import dollars, moment, number, seconds, share
 from trivium.safe_text import one_line
 from trivium.store.live_alerts import Mark as Recorded
 from trivium.store.live_alerts import StoredAlert
 from trivium.store.live_samples import Sample
+from trivium.values import counted
 
 MOST_ROWS = 8
 """Values of a facet that are shown, except on a page."""

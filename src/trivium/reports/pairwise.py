@@ -19,6 +19,7 @@ from trivium.reports.document.markdown import markdown
 from trivium.reports.wording import attempt_name, interval, number, spent_sentence
 from trivium.runs.pairwise_result import JudgedPair, PairComparison, PairFigure
 from trivium.safe_text import one_line
+from trivium.values import counted
 
 PAIRS: dict[Surface, int] = {"terminal": 5, "comment": 50, "notebook": 5}
 """Pairs that are listed."""
@@ -79,7 +80,7 @@ def headline(comparison: PairComparison) -> str:
     models = ", ".join(one_line(model, at_most=80) for model in comparison.models)
     how = "a panel of " if comparison.panel else ""
     samples = f", {comparison.samples} samples each" if comparison.samples > 1 else ""
-    pairs = wording.counted(len(comparison.pairs), "pair")
+    pairs = counted(len(comparison.pairs), "pair")
     return f"{pairs}, each in both orders, judged by {how}{models}{samples}"
 
 
@@ -100,7 +101,7 @@ def bias(figure: PairFigure) -> str:
 
 def left_out(comparison: PairComparison) -> str:
     """Number of attempts left out, and the cost of the judges."""
-    parts = [f"{wording.counted(comparison.left_out, 'attempt')} left out"] if comparison.left_out else []
+    parts = [f"{counted(comparison.left_out, 'attempt')} left out"] if comparison.left_out else []
     return " · ".join([*parts, spent_sentence(comparison.spent, named=False)])
 
 
@@ -120,7 +121,7 @@ def _groups(groups: Mapping[str, int], main: str) -> str:
     """Number of groups of the main dimension, and of the dimensions with another number."""
     usual = groups.get(main, max(groups.values(), default=0))
     others = [f"{one_line(name)}: {count:,}" for name, count in groups.items() if count != usual]
-    return wording.counted(usual, "group") + (f" ({', '.join(others)})" if others else "")
+    return counted(usual, "group") + (f" ({', '.join(others)})" if others else "")
 
 
 def contradictions(comparison: PairComparison) -> list[JudgedPair]:

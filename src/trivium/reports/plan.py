@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from trivium.reports.document.blocks import Block, Column, Paragraph, Remarks, Title, table
-from trivium.reports.wording import counted, dollars, number, share
+from trivium.reports.wording import dollars, number, share
 from trivium.runs.comparing.decision import can_prove
 from trivium.runs.comparing.planning import PILOT_SHARE, ComparisonPlan, Design
 from trivium.safe_text import one_line
 from trivium.trust.sample_size import MOST_PLANNED
+from trivium.values import counted
 
 
 def describe(plan: ComparisonPlan) -> Iterator[Block]:

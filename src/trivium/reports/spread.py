@@ -15,12 +15,13 @@ from trivium.reports.document.blocks import (
     Toned,
     table,
 )
-from trivium.reports.wording import counted, number, share
+from trivium.reports.wording import number, share
 from trivium.runs.comparing.decision import listed
 from trivium.runs.spread import Spread, SpreadPart
 from trivium.runs.summary import Summary
 from trivium.safe_text import one_line
 from trivium.trust.crossed_components import PARTS, Part
+from trivium.values import counted
 
 SOURCES: dict[Part, str] = {
     "case": "cases",

@@ -28,11 +28,12 @@ from trivium.reports.document.blocks import (
 )
 from trivium.reports.document.markdown import markdown
 from trivium.reports.spread import spread
-from trivium.reports.wording import counted, interval, number
+from trivium.reports.wording import interval, number
 from trivium.runs.run import Run
 from trivium.runs.summary import Failure, Figure, GateAnswer, HumanFigure, Summary, summary_of
 from trivium.safe_text import one_line
 from trivium.store.records import Provenance
+from trivium.values import counted
 
 FAILURES: dict[Surface, int] = {"terminal": 5, "comment": 20, "notebook": 8}
 """Attempts listed that did not pass."""

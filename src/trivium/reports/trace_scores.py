@@ -16,7 +16,7 @@ from trivium.reports.document.blocks import (
     table,
 )
 from trivium.reports.summary import GATES
-from trivium.reports.wording import NOTHING, counted, dollars, seconds, share
+from trivium.reports.wording import NOTHING, dollars, seconds, share
 from trivium.runs.summary import Figure
 from trivium.runs.trace_scores.report import (
     AgentRow,
@@ -28,6 +28,7 @@ from trivium.runs.trace_scores.report import (
     WorstTrace,
 )
 from trivium.safe_text import one_line
+from trivium.values import counted
 
 MOST_ROWS = 15
 """Agents and tools that are listed; the others are counted."""

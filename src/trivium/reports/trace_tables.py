@@ -11,11 +11,12 @@ from trivium.reports.document.blocks import (
     Table,
     table_of,
 )
-from trivium.reports.wording import counted, known_share, seconds, share
+from trivium.reports.wording import known_share, seconds, share
 from trivium.safe_text import one_line
 from trivium.traces.process.process import PathStep
 from trivium.traces.process.timing import TimeShare
 from trivium.traces.process.totals import ProcessTotals, SlowestTrace, TraceFacts
+from trivium.values import counted
 
 MOST_ROWS = 30
 """Agents, tools or pairs listed; the others are counted."""

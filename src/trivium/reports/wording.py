@@ -23,6 +23,7 @@ from trivium.runs.summary import (
 )
 from trivium.safe_text import one_line
 from trivium.store.records import Provenance, RunNames
+from trivium.values import counted
 
 if TYPE_CHECKING:
     from trivium.trust.certification import Certificate
@@ -181,11 +182,6 @@ def counted_without(summary: Summary) -> str:
     """``13 more metrics had nothing to measure here``; empty if there are none."""
     names = without_anything(summary)
     return f"{counted(len(names), 'more metric')} had nothing to measure here" if names else ""
-
-
-def counted(count: int, singular: str, plural: str | None = None) -> str:
-    """``1 case``, ``1,200 cases``."""
-    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def not_ok(status: Mapping[str, int]) -> str:

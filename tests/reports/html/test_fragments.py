@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.reports.html.fragments import CELL_CHARS, short
+from trivium.reports.html.judgement import CELL_CHARS, short
 from trivium.safe_text import as_json
 
 printable = st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1, max_size=400)

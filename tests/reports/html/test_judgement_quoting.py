@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from tests.reports import samples
 from trivium.metrics.judge.evidence import find_quotes, fold_text, quote_parts
-from trivium.reports.html.fragments import HEAD_CHARS, TEXT_CHARS
-from trivium.reports.html.judgement import AROUND_CHARS, excerpts, marked, quotes_in
+from trivium.reports.html.judgement import AROUND_CHARS, HEAD_CHARS, TEXT_CHARS, excerpts, marked, quotes_in
 
 TEXT = st.text(st.sampled_from("abAB ßẞİıſ\n\t\u00a0ﬁΣς“'.…"), max_size=40)
 

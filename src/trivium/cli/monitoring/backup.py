@@ -47,8 +47,8 @@ def restore(file: Path, *, store: str, with_tokens: bool, as_json: bool) -> None
 
     Everything is restored but tokens and logins, or nothing.
     """
-    from trivium.reports.wording import counted
     from trivium.store.backup import restore as restore_backup
+    from trivium.values import counted
 
     made = restore_backup(file, store, tokens=with_tokens)
     _print(made, f"{file}: restored and verified", as_json=as_json)
@@ -84,7 +84,7 @@ def _warn_of_tokens(store: str) -> None:
 
 
 def _print(made: "Backup", sentence: str, *, as_json: bool) -> None:
-    from trivium.reports.wording import counted
+    from trivium.values import counted
 
     rows = sum(made.rows.values())
     lines = [f"{sentence}: {counted(rows, 'row')}, {made.bytes / 1e6:,.1f} MB"]

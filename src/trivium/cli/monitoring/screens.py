@@ -12,8 +12,8 @@ from trivium.monitor.status import MonitorStatus
 from trivium.reports.document.blocks import Block
 from trivium.reports.document.terminal import Printed
 from trivium.reports.monitoring import describe
-from trivium.reports.wording import counted
 from trivium.safe_text import one_line
+from trivium.values import counted
 
 LIVE_ROWS = 4
 """Number of values of a facet on a live screen, if it is high enough."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 from trivium.reports.document import blocks as b
 from trivium.reports.drawings.interval import range_svg
 from trivium.reports.drawings.svg import element
-from trivium.reports.wording import counted
 from trivium.safe_text import one_line, visible
+from trivium.values import counted
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -6,8 +6,8 @@ from html import escape
 from typing import assert_never
 
 from trivium.reports.document import blocks as b
-from trivium.reports.wording import counted
 from trivium.safe_text import one_line, visible
+from trivium.values import counted
 
 COMMENT_CHARS = 65_536
 """Longest comment that GitHub accepts, in characters."""

@@ -11,8 +11,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from trivium.reports.document import blocks as b
-from trivium.reports.wording import counted
 from trivium.safe_text import one_line, visible
+from trivium.values import counted
 
 WIDE = 104
 """Width in columns from which a table shows its columns for wide terminals."""

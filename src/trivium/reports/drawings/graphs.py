@@ -20,8 +20,8 @@ from trivium.reports.drawings.svg import (
     text,
     thickness,
 )
-from trivium.reports.wording import counted
 from trivium.safe_text import one_line
+from trivium.values import counted
 
 AGENTS_SHOWN = 30
 TOOLS_SHOWN = 30

@@ -7,7 +7,8 @@ import msgspec
 from trivium.monitor.status import MonitorStatus
 from trivium.monitor.windows import Point
 from trivium.reports.drawings.svg import element, text
-from trivium.reports.wording import counted, dollars, known_share, moment, seconds
+from trivium.reports.wording import dollars, known_share, moment, seconds
+from trivium.values import counted
 
 WIDTH, TOP, HEAD, GAP = 560, 28, 18, 8
 

@@ -7,9 +7,10 @@ from typing import NamedTuple, TypeGuard
 import msgspec
 
 from trivium.reports.drawings.svg import Drawing, element, round_step, text
-from trivium.reports.wording import counted, seconds
+from trivium.reports.wording import seconds
 from trivium.traces.process.process import Process
 from trivium.traces.trace import Span, Trace
+from trivium.values import counted
 
 SPANS_SHOWN = 300
 LANE_HEAD = 20

@@ -13,13 +13,14 @@ from trivium.metrics.metric import Score
 from trivium.reports import wording
 from trivium.reports.drawings.graphs import draw_interaction_graph, draw_tool_graph
 from trivium.reports.drawings.timeline import draw_timeline
-from trivium.reports.html.fragments import JSON_CHARS, short
 from trivium.reports.html.judgement import (
+    JSON_CHARS,
     SEARCHED_CHARS,
     excerpts,
     judgement_context,
     marked,
     quotes_of,
+    short,
     spoken,
 )
 from trivium.reports.html.markdown import rendered
@@ -30,6 +31,7 @@ from trivium.safe_text import as_json, one_line
 from trivium.traces.process.process import Process
 from trivium.traces.process.totals import totals_of
 from trivium.traces.trace import Span, SpanKind, Trace
+from trivium.values import counted
 
 REFERENCES_SHOWN = 8
 STEPS_SHOWN, DEEPEST = 100, 8
@@ -234,8 +236,8 @@ def _trace(trace: Trace) -> dict[str, Any]:
 
 def _counts(trace: Trace) -> str:
     kinds: Counter[str] = Counter(span.kind for span in trace.spans)
-    parts = [wording.counted(kinds[kind], what) for kind, what in _KINDS.items() if kinds[kind]]
-    parts += [wording.counted(len(trace.messages), "message")] if trace.messages else []
+    parts = [counted(kinds[kind], what) for kind, what in _KINDS.items() if kinds[kind]]
+    parts += [counted(len(trace.messages), "message")] if trace.messages else []
     failed = sum(span.ok is False for span in trace.spans)
     parts += [f"{failed:,} failed"] if failed else []
     return " · ".join(parts) or "empty"

@@ -3,25 +3,61 @@
 Stored judgements may come from foreign files, so nothing is assumed about their shape.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import msgspec
+from markupsafe import Markup
 
 from trivium.metrics.judge.evidence import QUOTATION_MARKS, fold_text, places, quote_parts
 from trivium.metrics.metric import Score
 from trivium.reports import wording
 from trivium.reports.document.blocks import Column, Lines, Table, Tone, Toned, table
-from trivium.reports.html.fragments import (
-    HEAD_CHARS,
-    JSON_CHARS,
-    TEXT_CHARS,
-    short,
-)
+from trivium.reports.drawings.interval import range_svg
 from trivium.safe_text import as_json, one_line, visible
 from trivium.suites.chat import dialogue_text
-from trivium.values import count, dict_, is_number, list_
+from trivium.values import count, counted, dict_, is_number, list_
+
+HEAD_CHARS = 1_500
+"""Characters of a text shown without unfolding."""
+TEXT_CHARS = 20_000
+"""Largest number of characters of a text in the report, which states how many it leaves out."""
+JSON_CHARS = 4_000
+CELL_CHARS = 160
+_WORD_ENDS = re.compile(r"(?<=[_./:-])(?=\w)")
+
+
+def short(value: Any) -> str:
+    """A value for a table cell."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, str):
+        return one_line(value, at_most=CELL_CHARS)
+    return one_line(as_json(_rounded(value), indent=None), at_most=CELL_CHARS)
+
+
+def _rounded(value: Any) -> Any:
+    """A list of numbers rounded to four digits."""
+    if isinstance(value, (list, tuple)):
+        return [float(f"{one:.4g}") if isinstance(one, float) else one for one in value]
+    return value
+
+
+def breakable(name: str) -> Markup:
+    """A name that a line may break after ``_ . / : -`` and not in the middle of a word."""
+    return Markup("<wbr>").join(_WORD_ENDS.split(visible(name)))
+
+
+def bar(value: float | None) -> Markup:
+    """A value, drawn on [0, 1]; nothing for one that is missing."""
+    known = value is not None and isfinite(value)
+    return Markup(range_svg(value, None) if known else "")  # noqa: S704 - made of numbers
+
 
 ROWS_SHOWN = 30
 """Largest number of criteria, claims, quotes and votes shown."""
@@ -237,7 +273,7 @@ def _facts(detail: Mapping[str, Any], *, votes: bool = False) -> list[str]:
     measured: list[tuple[str, Callable[[Any], str]]] = [
         ("cost_usd", lambda cost: f"${cost:.6f}".rstrip("0").rstrip(".")),
         ("latency_seconds", wording.seconds),
-        ("requests", lambda count: wording.counted(count, "request")),
+        ("requests", lambda count: counted(count, "request")),
     ]
     facts = [] if votes or not detail.get("model") else [str(_line(detail.get("model")))]
     tokens = dict_(detail.get("tokens"))

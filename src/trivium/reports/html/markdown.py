@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from trivium.reports.html.fragments import TEXT_CHARS
+from trivium.reports.html.judgement import TEXT_CHARS
 from trivium.safe_text import cut
 
 if TYPE_CHECKING:

@@ -32,12 +32,13 @@ from trivium.reports.summary import (
     metrics_table,
     rates,
 )
-from trivium.reports.wording import counted, number
+from trivium.reports.wording import number
 from trivium.runs.disagreements import Disagreements
 from trivium.runs.slices import Slices
 from trivium.runs.summary import CompositeFigure, Figure, JudgeCosts, ModelCosts, Summary
 from trivium.safe_text import one_line
 from trivium.store.records import Provenance
+from trivium.values import counted
 
 BINS = 20
 RESERVATIONS_SHOWN = 6

@@ -14,6 +14,7 @@ from trivium.suites.selection import group_of
 from trivium.traces.process.process import Process
 from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.intervals import mean_interval
+from trivium.values import counted
 
 ROWS_SHOWN = 15
 RUN_NAME_CHARS = 60
@@ -97,7 +98,7 @@ class RunTimes:
         both = self._figure(("parallel", None), "", self._timed, level)
         parallel = f"{wording.share(both.mean)} {wording.interval(both.ends) if both.ends else ''}".strip()
         note = (
-            f"Traces with times: {wording.counted(both.of, 'attempt')}. Share of wall time, averaged by "
+            f"Traces with times: {counted(both.of, 'attempt')}. Share of wall time, averaged by "
             f"case; spans at work at once share their time equally. Two or more were at work {parallel} of "
             "the time."
         )
@@ -109,7 +110,7 @@ class RunTimes:
             ]
             shown += sorted(rows, key=lambda row: (-row.mean, row.name))[:ROWS_SHOWN]
             if (more := len(rows) - ROWS_SHOWN) > 0:
-                left_out.append(f"and {wording.counted(more, f'more {kind}')}")
+                left_out.append(f"and {counted(more, f'more {kind}')}")
         return [
             Paragraph((note,), "quiet"),
             table(_SHARES, shown, label="Time by agent and tool", notes=left_out),

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from trivium.errors import InputError, MissingExtra
 from trivium.reports.document.blocks import VERDICTS, Block, Lines
 from trivium.reports.document.html import Html, cell, html
-from trivium.reports.html.fragments import bar, breakable
+from trivium.reports.html.judgement import bar, breakable
 from trivium.safe_text import one_line, visible
 from trivium.storage import replaced_when_complete
 

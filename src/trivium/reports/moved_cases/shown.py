@@ -24,10 +24,11 @@ from trivium.reports.document.blocks import (
 )
 from trivium.reports.moved_cases.word_diff import sequence_diff, shortened, word_diff
 from trivium.reports.view import anchor
-from trivium.reports.wording import counted, number
+from trivium.reports.wording import number
 from trivium.runs.comparing.moved_cases import MovedCase, MovedCases, ScoredAttempt
 from trivium.safe_text import as_json, one_line, visible
 from trivium.traces.trace import Span, Trace, canonical
+from trivium.values import counted
 
 CASES: dict[Surface, int] = {"terminal": 3, "comment": 5, "notebook": 5}
 """Moved cases with their texts, unless another number is asked for; a page has all."""

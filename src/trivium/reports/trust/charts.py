@@ -10,12 +10,13 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from trivium.reports.drawings.svg import COLOURS, element, label, line, picture, round_step, text
-from trivium.reports.wording import counted, share
+from trivium.reports.wording import share
 from trivium.runs.artifacts.curve import CurveArtifact
 from trivium.runs.artifacts.variant import Band, CurvePoints, Diagram, Line, Picture
 from trivium.runs.items.table import Origin
 from trivium.safe_text import one_line
 from trivium.trust.clustered import TOO_FEW_GROUPS
+from trivium.values import counted
 
 WIDTH, HEIGHT = 380, 260
 """Of the plot of a curve, in pixels; a reliability diagram is a square of this height."""

@@ -21,11 +21,12 @@ from trivium.reports.trust.tables import (
     curve_blocks,
     may_decide_sentence,
 )
-from trivium.reports.wording import counted, judge_name
+from trivium.reports.wording import judge_name
 from trivium.runs.artifacts.curve import CurveArtifact
 from trivium.runs.artifacts.judge import AgreementAnswer, CertificateAnswer
 from trivium.runs.items.table import Origin
 from trivium.safe_text import one_line
+from trivium.values import counted
 
 
 def curve_page(artifact: CurveArtifact) -> str:

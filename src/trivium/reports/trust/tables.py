@@ -16,15 +16,7 @@ from trivium.reports.document.blocks import (
     table_of,
 )
 from trivium.reports.trust.charts import DrawnLine, risk_chart
-from trivium.reports.wording import (
-    condition_sentence,
-    counted,
-    judge_name,
-    judge_word,
-    known_share,
-    number,
-    share,
-)
+from trivium.reports.wording import condition_sentence, judge_name, judge_word, known_share, number, share
 from trivium.runs.artifacts.curve import CurveArtifact, Difference
 from trivium.runs.artifacts.judge import AgreementAnswer, AgreementMeasure, CertificateAnswer
 from trivium.runs.artifacts.variant import Ends
@@ -36,6 +28,7 @@ from trivium.trust.certification import Certificate
 from trivium.trust.clustered import TOO_FEW_GROUPS
 from trivium.trust.rater_agreement import Agreement
 from trivium.trust.selective.curve import Curve, augrc, aurc, risk_at
+from trivium.values import counted
 
 NAMES = {
     "exact": "same label",

@@ -14,13 +14,13 @@ from trivium.reports.comparison import describe, verdict_words
 from trivium.reports.document.blocks import Block, Case, Cases, Links
 from trivium.reports.moved_cases.shown import page_cases
 from trivium.reports.summary import rates
-from trivium.reports.wording import counted
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.moved_cases import MovedCase
 from trivium.runs.run import Run
 from trivium.runs.summary import summary_of
 from trivium.store.records import RunRecord
+from trivium.values import counted
 from trivium.web.errors import Refused
 from trivium.web.pages.site import (
     Form,
