@@ -99,6 +99,15 @@ def test_a_model_without_a_price_is_named_with_what_to_write():
     assert price_problems(msgspec.structs.replace(judge, prices=prices)) == []
 
 
+def test_a_model_with_two_names_needs_one_price():
+    judge = JudgeSettings(
+        models=("openai:own", "openai-chat:own"),
+        budget_usd=1.0,
+        prices={"openai:own": {"input": 1.0, "output": 2.0}},
+    )
+    assert price_problems(judge) == []
+
+
 def test_an_hour_that_is_dearer_counts():
     from datetime import UTC, datetime, timedelta
 

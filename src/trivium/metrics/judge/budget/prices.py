@@ -133,18 +133,21 @@ class Prices:
     Args:
         names: Names of the models in the suite.
         given: The suite's ``judge.prices``; they take precedence over genai-prices.
+
+    Attributes:
+        names: Name in the suite by provider and model; of several names of one model, the first.
     """
 
     def __init__(self, names: Iterable[str], given: GivenPrices) -> None:
         self._suite_price = given
-        self._names: dict[tuple[str, str], str] = {}
+        self.names: dict[tuple[str, str], str] = {}
         for name in names:
-            self._names.setdefault(provider_and_model(name), name)
+            self.names.setdefault(provider_and_model(name), name)
         self._known: dict[str, Price | None] = {}
 
     def name(self, request: ModelRequest) -> str:
         """Name of a request's model in the suite."""
-        return self._names.get((request.provider, request.model)) or f"{request.provider}:{request.model}"
+        return self.names.get((request.provider, request.model)) or f"{request.provider}:{request.model}"
 
     def price(self, name: str) -> Price | None:
         """Price of a model by its name in the suite; None if it is unknown."""
@@ -186,7 +189,7 @@ def price_problems(judge: JudgeSettings) -> list[Problem]:
                 f'no price of "{name}" is known, which budget_usd needs. Give it, in USD per million '
                 f'tokens (0 for a model of your own):  prices: {{"{name}": {{input: 0.15, output: 0.60}}}}',
             )
-            for name in models_of(judge)
+            for name in prices.names.values()
             if prices.price(name) is None
         ]
     return problems

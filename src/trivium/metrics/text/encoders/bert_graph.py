@@ -266,7 +266,7 @@ class GraphBuilder:
 
 
 class _Builder(GraphBuilder):
-    """Adds one part of the encoder after the other to a self."""
+    """Adds one part of the encoder after the other to the graph."""
 
     def __init__(self, architecture: Architecture, config: Mapping[str, Any], tensors: Tensors) -> None:
         self._names, self._config, self._tensors = architecture, config, tensors
