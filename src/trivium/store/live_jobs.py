@@ -181,13 +181,14 @@ class LiveJobs:
         while excess > 0:
             limit = min(excess, _DROPPED_AT_ONCE)
             oldest = select(table.c.number).where(*waiting).order_by(table.c.number).limit(limit)
-            these = table.c.number.in_(oldest.with_for_update(skip_locked=True))
             reason = f"more than {backlog:,} samples waited to be scored; the oldest are dropped"
             with writing(self._engine) as connection:
-                dropping = update(table).where(these).values(state="dropped", reason=reason)
-                number = connection.execute(dropping).rowcount
-                add_counts(connection, Counts({(monitor, "dropped", "backlog"): number}), now)
-            dropped += number
+                # Read first: in the update PostgreSQL may ask anew for each row, and drop all.
+                these = connection.execute(oldest.with_for_update(skip_locked=True)).scalars().all()
+                dropping = update(table).where(table.c.number.in_(these))
+                connection.execute(dropping.values(state="dropped", reason=reason))
+                add_counts(connection, Counts({(monitor, "dropped", "backlog"): len(these)}), now)
+            dropped += len(these)
             excess -= limit
         return dropped
 
