@@ -3,20 +3,16 @@
 Stored judgements may come from foreign files, so nothing is assumed about their shape.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from math import isfinite
 from typing import Any
 
 import msgspec
-from markupsafe import Markup
 
 from trivium.metrics.judge.evidence import QUOTATION_MARKS, fold_text, places, quote_parts
 from trivium.metrics.metric import Score
 from trivium.reports import wording
 from trivium.reports.document.blocks import Column, Lines, Table, Tone, Toned, table
-from trivium.reports.drawings.interval import range_svg
 from trivium.safe_text import as_json, one_line, visible
 from trivium.suites.chat import dialogue_text
 from trivium.values import count, counted, dict_, is_number, list_
@@ -27,7 +23,6 @@ TEXT_CHARS = 20_000
 """Largest number of characters of a text in the report, which states how many it leaves out."""
 JSON_CHARS = 4_000
 CELL_CHARS = 160
-_WORD_ENDS = re.compile(r"(?<=[_./:-])(?=\w)")
 
 
 def short(value: Any) -> str:
@@ -46,17 +41,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [float(f"{one:.4g}") if isinstance(one, float) else one for one in value]
     return value
-
-
-def breakable(name: str) -> Markup:
-    """A name that a line may break after ``_ . / : -`` and not in the middle of a word."""
-    return Markup("<wbr>").join(_WORD_ENDS.split(visible(name)))
-
-
-def bar(value: float | None) -> Markup:
-    """A value, drawn on [0, 1]; nothing for one that is missing."""
-    known = value is not None and isfinite(value)
-    return Markup(range_svg(value, None) if known else "")  # noqa: S704 - made of numbers
 
 
 ROWS_SHOWN = 30

@@ -2,22 +2,25 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
+from markupsafe import Markup
+
 from trivium.errors import InputError, MissingExtra
 from trivium.reports.document.blocks import VERDICTS, Block, Lines
 from trivium.reports.document.html import Html, cell, html
-from trivium.reports.html.judgement import bar, breakable
+from trivium.reports.drawings.interval import range_svg
 from trivium.safe_text import one_line, visible
 from trivium.storage import replaced_when_complete
 
 if TYPE_CHECKING:
     import jinja2
-    from markupsafe import Markup
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -69,6 +72,20 @@ def environment() -> "jinja2.Environment":
         "pill": lambda verdict: cell(Lines((VERDICTS[verdict],))),
     }
     return templates
+
+
+_WORD_ENDS = re.compile(r"(?<=[_./:-])(?=\w)")
+
+
+def breakable(name: str) -> Markup:
+    """A name that a line may break after ``_ . / : -`` and not in the middle of a word."""
+    return Markup("<wbr>").join(_WORD_ENDS.split(visible(name)))
+
+
+def bar(value: float | None) -> Markup:
+    """A value, drawn on [0, 1]; nothing for one that is missing."""
+    known = value is not None and isfinite(value)
+    return Markup(range_svg(value, None) if known else "")  # noqa: S704 - made of numbers
 
 
 def drawn(blocks: Block | Iterable[Block] | None, inside: int = 0) -> "Markup":
