@@ -20,7 +20,7 @@ def once(make: Callable[Concatenate[Trace, P], T]) -> Callable[Concatenate[Trace
     @wraps(make)
     def kept(trace: Trace, /, *args: P.args, **options: P.kwargs) -> T:
         cache: dict[Hashable, T] = trace.__dict__.setdefault("_once", {})
-        key = (make.__qualname__, *args, *options.items())
+        key = (make, *args, *options.items())
         if key not in cache:
             cache[key] = make(trace, *args, **options)
         return cache[key]
