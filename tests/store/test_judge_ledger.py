@@ -5,12 +5,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import suppress
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tests.store.samples import new_run
 from trivium.errors import StoreError
 from trivium.metrics.judge.budget.ledger import Draw, Spending
+from trivium.store import schema
 from trivium.store.judge_ledger import StoredLedger, committed_of, entries_of
 from trivium.store.store import Store
 
@@ -60,6 +64,29 @@ def test_ledgers_of_one_run_draw_no_more_than_the_budget_together(any_url, limit
         one.close()
         assert [two.draw(draw), two.draw(draw)] == [True, False]
         two.close()
+
+
+@pytest.mark.parametrize("any_url", ["postgresql"], indirect=True)
+def test_processes_that_wait_for_one_another_in_a_circle_lose_nothing(any_url):
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    with Store(any_url) as store, Store(any_url) as other:
+        run = new_run(store)
+        ledger = StoredLedger(store, run)
+        for entry in (CLARITY, BOTH):
+            ledger.record(entry, ONE)
+        ledger.close()
+        ledger, table = StoredLedger(store, run), schema.spending
+        change = table.update().values(requests=table.c.requests)
+        with suppress(OperationalError), other.engine.begin() as connection:  # one of the two is broken off
+            connection.exec_driver_sql("SET LOCAL deadlock_timeout = '30s'")
+            connection.execute(change.where(table.c.about != CLARITY[1][0]))
+            for entry in (BOTH, CLARITY):
+                ledger.record(entry, ONE)
+            while not connection.exec_driver_sql(waits).scalar():
+                time.sleep(0.01)
+            connection.execute(change.where(table.c.about == CLARITY[1][0]))
+        ledger.close()
+        assert entries_of(store, run) == dict.fromkeys((CLARITY, BOTH), ONE + ONE)
 
 
 def test_what_a_run_spent_before_it_had_a_budget_counts(any_url):

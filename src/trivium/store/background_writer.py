@@ -7,12 +7,16 @@ from threading import Event, RLock
 from typing import Any
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
 
 from trivium.errors import StoreError
 from trivium.store.connection import explain_errors
 
 GATHER_SECONDS = 0.01
 """How long a write waits for others to share its transaction; a killed process may lose these writes."""
+
+MOST_TRIES = 10
+"""Tries of a transaction that PostgreSQL breaks off, as two wait for one another."""
 
 Handler = Callable[[Connection, Sequence[Any]], None]
 """Executes consecutive writes of one kind."""
@@ -102,9 +106,19 @@ class Writer:
         if self._failure is not None:
             return
         try:
-            with explain_errors(self._engine), self._engine.begin() as connection:
-                for handler, writes in groupby(batch, key=lambda write: write[0]):
-                    handler(connection, [payload for _, payload in writes])
+            with explain_errors(self._engine):
+                self._store(batch)
         except BaseException as error:  # raised by the next call of write, flush or close
             self._failure = error
         self._committing = 0
+
+    def _store(self, batch: Sequence[tuple[Handler, Any]]) -> None:
+        for left in reversed(range(MOST_TRIES)):
+            try:
+                with self._engine.begin() as connection:
+                    for handler, writes in groupby(batch, key=lambda write: write[0]):
+                        handler(connection, [payload for _, payload in writes])
+                return
+            except OperationalError as error:
+                if not left or getattr(error.orig, "sqlstate", "") != "40P01":  # deadlock detected
+                    raise

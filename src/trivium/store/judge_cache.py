@@ -142,7 +142,7 @@ class StoredResponseCache(ResponseCache):
     def _use(self, connection: Connection, uses: Sequence[tuple[str, int, float]]) -> None:
         table = tables.answers
         statement = update(table).where(table.c.key == bindparam("k"), table.c.run == bindparam("r"))
-        rows = [{"k": key, "r": run, "u": now} for key, run, now in uses]
+        rows = [{"k": key, "r": run, "u": now} for key, run, now in sorted(uses)]
         connection.execute(statement.values(used=bindparam("u")), rows)
 
     def _allow_eviction(self, connection: Connection, _: Sequence[None]) -> None:

@@ -78,7 +78,7 @@ class StoredLedger(Ledger):
             sums[entry] = sums.get(entry, Spending()) + more
         rows = [
             {"run": self._run, "model": model, "about": _SEPARATOR.join(about)} | msgspec.structs.asdict(more)
-            for (model, about), more in sums.items()
+            for (model, about), more in sorted(sums.items())  # in one order: else processes wait in a circle
         ]
         insert_many(connection, tables.spending, rows, adding=Spending.__struct_fields__)
 
