@@ -277,7 +277,7 @@ class OutputMasker(Masker):
     def any_may_hold_a_secret(self, value: Any) -> bool:
         """False when :meth:`value` would leave a JSON value as it is."""
         # One check of all texts together: few attempts hold a secret, and most hold hundreds of short texts.
-        return self.may_hold_a_secret("\n".join(set(_texts(value, []))))
+        return self.may_hold_a_secret("\n".join(_texts(value)))
 
     def mask(self, text: str) -> str:
         """Mask the certain secrets in a text."""
@@ -313,17 +313,18 @@ class OutputMasker(Masker):
         return self._masked_value(value)
 
 
-def _texts(value: Any, found: list[str]) -> list[str]:
-    """All keys and texts of a JSON value, added to a list."""
-    if isinstance(value, str):
-        found.append(value)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _texts(item, found)
-    elif isinstance(value, dict):
-        found.extend(value)
-        for item in value.values():
-            _texts(item, found)
+def _texts(value: Any) -> set[str]:
+    """All keys and texts of a JSON value."""
+    found: set[str] = set()
+    left = [value]
+    for each in left:  # it grows meanwhile
+        if isinstance(each, str):
+            found.add(each)
+        elif isinstance(each, dict):
+            found.update(each)
+            left.extend(each.values())
+        elif isinstance(each, list | tuple):
+            left.extend(each)
     return found
 
 

@@ -77,7 +77,7 @@ class CommunicationOverhead(MessageMetric):
                 "coordination": coordination,
                 "productive": productive,
                 "messages": sum(types.values()),
-                "types": types,
+                "types": dict(types),
             },
         )
 
@@ -243,13 +243,15 @@ def interaction_graph(trace: Trace) -> NamedGraph:
     Nodes are agents. An edge goes from sender to receiver, with the number of messages. People, such as the
     user of a chat, are not nodes.
     """
-    types: dict[tuple[str, str], Counter[str]] = {}
-    for message in trace.agent_messages:
-        types.setdefault((message.sender, message.receiver), Counter())[message.type] += 1
-    edges = {pair: Edge(counts.total(), dict(counts)) for pair, counts in types.items()}
+    types: dict[tuple[str, str], dict[str, int]] = {}
+    sent = Counter((message.sender, message.receiver, message.type) for message in trace.agent_messages)
+    for (sender, receiver, type_), number in sent.items():
+        types.setdefault((sender, receiver), {})[type_] = number
+    edges = {pair: Edge(sum(counts.values()), counts) for pair, counts in types.items()}
     return NamedGraph(tuple(trace.agents), edges)
 
 
+@once
 def message_types(trace: Trace) -> dict[str, int]:
     """Return the number of messages between agents by type."""
     return dict(Counter(message.type for message in trace.agent_messages))
