@@ -1,6 +1,7 @@
 """Tests the losses, confidences and scales of items."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -98,3 +99,16 @@ def test_columns_hold_what_mappings_hold():
             faults.append(str(raised.value))
         assert faults[0] == faults[1]
     assert columns.names == ("a", "b", "c")
+
+
+def test_signals_of_one_item_each_take_no_memory_for_all_others():
+    rows = [{f"signal {number}": 1.0} for number in range(3000)]
+    tracemalloc.start()
+    try:
+        columns = SignalColumns(rows)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4_000_000  # 36 MB with a place for every item in each column
+    assert columns[2999] == rows[2999]
+    assert np.flatnonzero(columns.column("signal 7") == 1).tolist() == [7]

@@ -2,8 +2,9 @@
 
 import reprlib
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import inf, isfinite, isnan, nan
+from math import inf, isfinite, nan
 from typing import Any, Final, overload
 
 import numpy as np
@@ -181,14 +182,15 @@ _NULL, _OTHER, _ABSENT = -inf, inf, nan
 
 
 class SignalColumns(Sequence[Row]):
-    """The signals of n items, eight bytes each; also a sequence of one mapping per item.
+    """The signals of n items, twelve bytes each that an item has; also a sequence of one mapping per item.
 
     Args:
         rows: The signals of the first items.
     """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self._columns: dict[str, array[float]] = {}
+        self._columns: dict[str, tuple[array[int], array[float]]] = {}
+        """Of each signal, which items have it, and its value in each."""
         self._others: dict[tuple[str, int], Any] = {}
         self._size = 0
         for row in rows:
@@ -200,7 +202,11 @@ class SignalColumns(Sequence[Row]):
             number = value if type(value) is float else _NULL if value is None else _as_float(value)
             if value is not None and not isfinite(number):
                 self._others[name, self._size], number = value, _OTHER
-            self._filled(name).append(number)
+            if name not in self._columns:
+                self._columns[name] = array("I"), array("d")
+            items, numbers = self._columns[name]
+            items.append(self._size)
+            numbers.append(number)
         self._size += 1
 
     @property
@@ -210,17 +216,10 @@ class SignalColumns(Sequence[Row]):
 
     def column(self, name: str) -> Floats:
         """One signal of every item: -inf for null, inf for what is no finite number, NaN for no key."""
-        if name not in self._columns:
-            return np.full(self._size, _ABSENT)
-        return np.frombuffer(self._filled(name), np.float64)
-
-    def _filled(self, name: str) -> "array[float]":
-        """The column of a signal, up to the last item."""
-        column = self._columns.get(name)
-        if column is None:
-            column = self._columns[name] = array("d")
-        if len(column) < self._size:
-            column.extend([_ABSENT] * (self._size - len(column)))
+        column = np.full(self._size, _ABSENT)
+        if name in self._columns:
+            items, numbers = self._columns[name]
+            column[np.frombuffer(items, np.uintc)] = np.frombuffer(numbers, np.float64)
         return column
 
     def __len__(self) -> int:
@@ -231,14 +230,16 @@ class SignalColumns(Sequence[Row]):
     @overload
     def __getitem__(self, row: slice) -> list[Row]: ...
     def __getitem__(self, row: int | slice) -> Row | list[Row]:
-        if isinstance(row, slice):
-            return [self[place] for place in range(self._size)[row]]
-        numbers = {name: self._filled(name)[row] for name in self._columns}
-        return {
-            name: self._others[name, row] if number == _OTHER else None if number == _NULL else number
-            for name, number in numbers.items()
-            if not isnan(number)
-        }
+        places = range(self._size)[row]
+        if isinstance(places, range):
+            return [self[place] for place in places]
+        found = {}
+        for name, (items, numbers) in self._columns.items():
+            at = bisect_left(items, places)
+            if at < len(items) and items[at] == places:
+                number = None if numbers[at] == _NULL else numbers[at]
+                found[name] = self._others[name, places] if number == _OTHER else number
+        return found
 
     def __iter__(self) -> Iterator[Row]:
         return (self[row] for row in range(self._size))
