@@ -134,6 +134,16 @@ def test_a_decision_that_cannot_be_is_refused(client, queue, store, place, value
     assert all(each.decided is None for each in disagreements_of(LabelQueues(store), queue.id))
 
 
+@pytest.mark.parametrize("page", ["", "/people"])
+def test_what_was_typed_is_shown_to_who_has_not_said_their_name(client, queue, page):
+    here = f"/labels/{queue.id}"
+    form = form_of(client.get(here, headers=HTML), place="1", value="1", note="quotes the law")
+    answer = client.post(here + page, data=form, headers=HTML)
+    assert answer.status_code == 400
+    assert "Say who you are first." in text_of(answer)
+    assert "Note: quotes the law" in text_of(answer)
+
+
 def test_an_item_that_somebody_has_still_to_answer_is_not_listed(client, store):
     queues = LabelQueues(store)
     queue = queues.create(

@@ -109,14 +109,14 @@ async def answered(
         name = labeller_of(request, sanitise(form["name"].strip())[0][:LONGEST_NAME])
         set_cookie(here, request, LABELLER, name.encode("utf-8").hex())
         return here
-    by = labeller_of(request, "" if token_of(request) else typed_in_browser(request))
     try:
+        by = labeller_of(request, "" if token_of(request) else typed_in_browser(request))
         if "undo" in form:
             number = whole_in("the answer", form["undo"])
             await asyncio.to_thread(undo, asked.id, by, label=number)
         else:
             await asyncio.to_thread(store, queues, asked, by, form)
-    except (InputError, ValueError) as error:
+    except (InputError, ValueError, Refused) as error:
         raise Refused(400, str(error), typed=typed_in(form)) from None
     return here
 
