@@ -85,8 +85,10 @@ def test_results_go_to_the_nearest_call_since_ids_repeat():
 def test_trajectories_come_with_their_reward_and_answer(tmp_path):
     path = tmp_path / "runs.json"
     item = chat(chat_message("assistant", "Bye."), info={"reward_info": None}, reward=0)
-    path.write_text(json.dumps([item, chat(reward=None, trial="x")]), encoding="utf-8")
-    first, second = read_trajectories(path)
+    trials = [item, chat(reward=None, trial="x"), chat(reward=True), chat(reward=10**400)]
+    path.write_text(json.dumps(trials), encoding="utf-8")
+    first, second, *others = read_trajectories(path)
+    assert [each.reward for each in others] == [1.0, None]
     assert (first.case, first.repeat, first.reward, first.metadata) == ("3", 1, 0.0, {"finished": False})
     assert first.output == "Bye."
     assert (second.repeat, second.reward, second.output) == (0, None, "")

@@ -28,7 +28,7 @@ from trivium.suites.suite import Suite
 from trivium.traces.readers.chat import answer_of, trace_of_chat
 from trivium.traces.readers.json_input import at, documents_of, first_item, flat
 from trivium.traces.trace import Trace
-from trivium.values import JsonObject, dict_, dicts, json_text, list_, resolved
+from trivium.values import JsonObject, dict_, dicts, json_text, list_, number, resolved
 
 CHANGES_STATE = ("book", "cancel", "exchange", "modify", "return", "send", "update")
 """First words of the names of tools that change state, in the airline and the retail domain."""
@@ -254,7 +254,7 @@ def _trajectory(item: Any, source: str, where: str) -> Attempt:
         repeat=trial if isinstance(trial, int) else 0,
         output=answer_of(item["traj"]),
         trace=trace_of_chat(item["traj"], f"{item['task_id']}/{trial}"),
-        reward=float(reward) if isinstance(reward, int | float) else None,
+        reward=number(int(reward) if isinstance(reward, bool) else reward),
         metadata={"finished": dict_(item.get("info")).get("reward_info") is not None},
     )
 

@@ -11,6 +11,7 @@ import pytest
 import trivium as tv
 from trivium.cli.main import run_command
 from trivium.errors import SuiteError
+from trivium.suites.files import tables
 from trivium.suites.files.jsonl import CaseFiles, CaseLines
 from trivium.suites.suite import Suite
 
@@ -104,6 +105,18 @@ def test_rows_of_tables_are_told_with_their_lines(folder):
         f'{folder}/d.csv: line 4: duplicate id "4" (first in {folder}/b.csv: line 3)',
         f'{folder}/e.jsonl: line 3: duplicate id "x" (first in {folder}/d.csv: line 2)',
     ]
+
+
+def test_a_document_is_read_once(folder, monkeypatch):
+    (folder / "d.json").write_text(json.dumps([{"question": "q"}, {"question": "r"}]))
+    read = []
+    document = tables.read_document
+    monkeypatch.setattr(tables, "read_document", lambda *a, **k: read.append(a) or document(*a, **k))
+    for _ in range(2):  # the second finds the copy that the first has made
+        suite = Suite.load(folder / "*.j*")
+        assert (ids(suite)[-2:], suite.cases[-1].input) == (["4", "5"], "r")
+        assert suite.notes == ("read question as input",)
+    assert len(read) == 2
 
 
 def test_a_copy_of_a_file_is_told_without_reading_it_for_every_case(folder, monkeypatch):

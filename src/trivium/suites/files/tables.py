@@ -107,12 +107,6 @@ class TableLines(CaseLines):
         SuiteError: With the first mistakes in the file, and the number of the others.
     """
 
-    def __init__(self, path: Path, first: int, alone: bool) -> None:
-        self.first = first
-        self.path = path
-        _, self.notes = self._rows()
-        super().__init__(path, first, alone)
-
     def _rows(self) -> tuple[Iterator[tuple[str, Any]], tuple[str, ...]]:
         """Place and raw case of every record, and a note on what was mapped."""
         return read_rows(self.path, self.first)
@@ -125,15 +119,18 @@ class TableLines(CaseLines):
 
     def _copied(self) -> tuple[Stamp, Path]:
         try:
-            return temporary_copy(self.path, self._write, f"cases from {self.first}")
+            copied = temporary_copy(self.path, self._write, f"cases from {self.first}")
         except OSError as failure:
             what = f"cannot be copied to a temporary file: {failure.strerror or failure}"
             raise SuiteError(str(self.path), what) from failure
+        if "notes" not in vars(self):  # this process has written the copy before
+            _, self.notes = self._rows()
+        return copied
 
     def _write(self, target: IO[bytes]) -> None:
         encode = msgspec.json.Encoder().encode
         problems = Problems(str(self.path))
-        rows, _ = self._rows()
+        rows, self.notes = self._rows()
         for where, raw in rows:
             case, wrong = convert(sanitise(raw)[0], Case, where)
             problems.add(*wrong)
