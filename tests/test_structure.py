@@ -28,7 +28,7 @@ SOURCE = ROOT / "src" / "trivium"
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = {str(path.relative_to(SOURCE)): path for path in FILES}
 
-MOST_CODE_LINES = 72_200
+MOST_CODE_LINES = 70_700
 """Lines of code of ``src``. The aim is 56,000: lower this with every change that takes lines out.
 Reading what frameworks, servers and other tools really write took 1,600; deciding by what is likely, 650;
 rating retrieved documents, 200."""
