@@ -135,12 +135,12 @@ def test_one_bad_attempt_costs_the_others_nothing():
     assert [each["told_outside"].value for each in scores] == [0.5, None, 0.25]
 
 
-def test_a_metric_names_fields_that_cases_have(monkeypatch):
+def test_a_metric_names_fields_that_cases_have():
     @metric("frugal_outside", case_fields=["expect.tools"])
     class Frugal(Metric):
         """Needs the expected calls."""
 
-    monkeypatch.delitem(REGISTERED, "frugal_outside")
+    del REGISTERED["frugal_outside"]  # not by monkeypatch, which puts it back for the tests that follow
     assert Frugal().case_fields == ("expect.tools",)
     for wrong in ("references", ["expect.tool"]):
         with pytest.raises(ValueError, match=r'of the metric "frugal": found .*, expected a list of id, '):
@@ -257,4 +257,6 @@ def test_the_setting_of_messages_is_not_the_conversation_of_the_attempt(messages
         def score(self, metric_input):
             return self.ok(float(metric_input.attempt.messages == ()))
 
-    assert tv.score("no_conversation", output="o", messages=messages).value == 1.0
+    scored = tv.score("no_conversation", output="o", messages=messages)
+    del REGISTERED["no_conversation"]
+    assert scored.value == 1.0
