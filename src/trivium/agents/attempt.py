@@ -189,9 +189,9 @@ def _with_turns(messages: Iterable[ChatMessage]) -> list[JsonObject]:
 
 
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of calling an agent: the fields that a response has with the attempt that is made of it.
+    """What a call of an agent gave: the fields that :class:`AgentResponse` and :class:`Attempt` share.
 
-    Their meaning is that of :class:`Attempt`.
+    :class:`Attempt` says what each means.
     """
 
     output: Any = None
